@@ -1,0 +1,404 @@
+"""The frames of a worker session, as they travel inside ``SessionBatch.frames``.
+
+One batch is a msgpack array of frames; one frame is a msgpack array whose first element is the frame's tag and whose
+other elements are the fields in the order given here. Fields are only ever appended, with a default, so that a peer
+that knows fewer of them still reads the frame; a tag that a peer does not know is skipped and counted [WIRE-5].
+Server and SDK meet in this module: both import it, neither imports the other.
+
+Units: instants are integer milliseconds since the epoch in UTC, durations integer milliseconds. Values (inputs,
+attribute values, messages, outputs) are canonical JSON bytes that the server never looks into. ``b""`` means "no value".
+Attribute and Channel keys are the definition's name, or for a map ``name + "\\0" + instance``.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+PROTOCOL_MIN = 1
+"""Oldest session protocol version this module can speak."""
+PROTOCOL_MAX = 1
+"""Newest session protocol version this module can speak."""
+
+MAP_KEY_SEPARATOR = "\0"
+"""Joins a map's name and an instance key; names and keys cannot contain it [ID-1]."""
+
+# Method of a call.
+METHOD_WAIT_FOR = 0
+METHOD_EXECUTE = 1
+METHOD_RPC = 2
+
+# Wait kinds.
+WAIT_SKIP = 0
+WAIT_ALL_OF = 1
+WAIT_ANY_OF = 2
+WAIT_ANY_COMBINATION = 3
+
+# Condition kinds.
+CONDITION_TIMER = 0
+CONDITION_CHANNEL = 1
+
+# Decision kinds.
+DECISION_GO_TO = 0
+DECISION_GRACEFUL_COMPLETE = 1
+DECISION_FORCE_COMPLETE = 2
+DECISION_FORCE_FAIL = 3
+DECISION_DEAD_END = 4
+
+# What happens when wait_for has no attempt left [OPT-3].
+WAIT_FAILURE_FAIL_FLOW = 0
+WAIT_FAILURE_PROCEED = 1
+
+# Decline reasons.
+DECLINE_NO_CAPACITY = "NO_CAPACITY"
+DECLINE_UNKNOWN_STEP = "UNKNOWN_STEP"
+DECLINE_UNKNOWN_RPC = "UNKNOWN_RPC"
+DECLINE_UNKNOWN_FLOW = "UNKNOWN_FLOW"
+DECLINE_DRAINING = "DRAINING"
+DECLINE_UNDECODABLE = "UNDECODABLE"
+
+# Cancel reasons.
+CANCEL_STALE = "STALE"
+"""The delivery is no longer current: somebody else has the call, or it is settled."""
+CANCEL_FLOW_CLOSED = "FLOW_CLOSED"
+CANCEL_STEP_CANCELED = "STEP_CANCELED"
+CANCEL_TIMEOUT = "TIMEOUT"
+
+
+class Token(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Names one delivery of one attempt [DELIV-2]; workers echo it and never interpret it."""
+
+    run_id: str
+    call: str
+    """Step execution ID, or ``sys:rpc-<request id>`` for an RPC."""
+    method: int
+    attempt: int
+    delivery: int
+
+
+class RetryPolicy(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Delays and bounds of repeated attempts [RETRY-1..4]."""
+
+    initial_interval_ms: int = 1000
+    backoff_coefficient: float = 2.0
+    maximum_interval_ms: int | None = None
+    maximum_attempts: int = 0
+    total_duration_ms: int | None = None
+    jitter: float = 0.0
+
+
+class RecoveryStep(msgspec.Struct, array_like=True, frozen=True):
+    """The Step that is scheduled when execute has no attempt left [OPT-4]."""
+
+    step_type: str
+    has_wait_for: bool
+    options: "StepOptions | None" = None
+
+
+class StepOptions(msgspec.Struct, array_like=True, frozen=True):
+    """Options fixed when a Step is scheduled [STEP-8]; None means the server's default at the time of use."""
+
+    wait_for_timeout_ms: int | None = None
+    execute_timeout_ms: int | None = None
+    wait_for_retry: RetryPolicy | None = None
+    execute_retry: RetryPolicy | None = None
+    wait_for_failure: int = WAIT_FAILURE_FAIL_FLOW
+    non_retryable_errors: tuple[str, ...] = ()
+    """Qualified class names; a failure whose ``error_classes`` has one of them exhausts retries at once [RETRY-5]."""
+    recovery: RecoveryStep | None = None
+
+
+class StepDescriptor(msgspec.Struct, array_like=True, frozen=True):
+    """What the server must know of a start Step to schedule it."""
+
+    step_type: str
+    has_wait_for: bool
+    options: StepOptions | None = None
+
+
+class FlowDescriptor(msgspec.Struct, array_like=True, frozen=True):
+    """What a worker can serve of one Flow type."""
+
+    flow_type: str
+    start_step: StepDescriptor | None
+    step_types: tuple[str, ...] = ()
+    rpc_names: tuple[str, ...] = ()
+
+
+class RunningCall(msgspec.Struct, array_like=True, frozen=True):
+    """A call that the worker still runs, or whose result it could not deliver, presented again in Hello [WIRE-10]."""
+
+    stream: int
+    queue: str
+    token: Token
+
+
+class Condition(msgspec.Struct, array_like=True, frozen=True):
+    """One condition of a Wait. A timer has exactly one of ``duration_ms`` and ``at_ms``."""
+
+    kind: int
+    condition_id: str = ""
+    duration_ms: int | None = None
+    at_ms: int | None = None
+    channel: str = ""
+    at_least: int = 0
+    """Messages needed before the condition can win."""
+    at_most: int | None = None
+    """Messages taken at most; None takes all that are queued."""
+
+
+class Wait(msgspec.Struct, array_like=True, frozen=True):
+    """What wait_for returned."""
+
+    kind: int
+    conditions: tuple[Condition, ...] = ()
+    combinations: tuple[tuple[int, ...], ...] = ()
+    """Only for WAIT_ANY_COMBINATION: groups of indexes into ``conditions``."""
+
+
+class Movement(msgspec.Struct, array_like=True, frozen=True):
+    """One Step to schedule."""
+
+    step_type: str
+    input: bytes
+    has_wait_for: bool
+    options: StepOptions | None = None
+
+
+class Decision(msgspec.Struct, array_like=True, frozen=True):
+    """What execute returned."""
+
+    kind: int
+    movements: tuple[Movement, ...] = ()
+    output: bytes = b""
+    """Completion output; ``b""`` adds no completion [DEC-7]."""
+    reason: str = ""
+    """Why, for DECISION_FORCE_FAIL."""
+
+
+class Failure(msgspec.Struct, array_like=True, frozen=True):
+    """Why a handler failed. Texts are valid UTF-8 [OPT-6]."""
+
+    error_type: str
+    detail: str = ""
+    stack: str = ""
+    non_retryable: bool = False
+    retry_after_ms: int | None = None
+    error_classes: tuple[str, ...] = ()
+    """Qualified names of the exception's class and its bases."""
+
+
+class ConditionResult(msgspec.Struct, array_like=True, frozen=True):
+    """How one condition of the Wait ended, in declaration order [WAIT-9, WAIT-11]."""
+
+    kind: int
+    condition_id: str
+    met: bool
+    """A timer fired or was skipped; a Channel condition won."""
+    channel: str = ""
+    values: tuple[bytes, ...] = ()
+
+
+class RecoveryError(msgspec.Struct, array_like=True, frozen=True):
+    """The failure that a recovery Step, or an execute after a failed wait_for, sees."""
+
+    error_type: str
+    detail: str
+
+
+# ---- worker -> server -------------------------------------------------------------------------------------------
+
+
+class Hello(msgspec.Struct, array_like=True, frozen=True, tag=1):
+    """First frame of a session [WIRE-4]."""
+
+    protocol_min: int
+    protocol_max: int
+    worker_id: str
+    incarnation: str
+    sdk_name: str
+    sdk_version: str
+    max_concurrent_tasks: int
+    reserved_rpc_tasks: int
+    flows: tuple[FlowDescriptor, ...]
+    running: tuple[RunningCall, ...] = ()
+
+
+class OpenStream(msgspec.Struct, array_like=True, frozen=True, tag=2):
+    """Registers a logical stream on one queue. Stream numbers are the worker's, > 0, unique while open in a session."""
+
+    stream: int
+    queue: str
+
+
+class CloseStream(msgspec.Struct, array_like=True, frozen=True, tag=3):
+    """Asks to close an idle stream; answered by StreamClosed. An Assign that crossed it is declined by the worker."""
+
+    stream: int
+
+
+class Decline(msgspec.Struct, array_like=True, frozen=True, tag=4):
+    """The worker will not run the call; no handler was started. The stream is idle again."""
+
+    stream: int
+    token: Token
+    reason: str
+
+
+class Accepted(msgspec.Struct, array_like=True, frozen=True, tag=5):
+    """The handler has started [DELIV-3]. Not needed when Output or Failure follows within the accept timeout."""
+
+    stream: int
+    token: Token
+
+
+class Output(msgspec.Struct, array_like=True, frozen=True, tag=6):
+    """A handler's whole result: all of it is applied in one commit, or none [GEN-5]. The stream is idle again.
+
+    ``wait`` is set for wait_for, ``decision`` for execute; ``output`` and ``next_steps`` belong to an RPC.
+    """
+
+    stream: int
+    token: Token
+    wait: Wait | None = None
+    decision: Decision | None = None
+    writes: tuple[tuple[str, bytes | None], ...] = ()
+    """Attribute key and value in call order; None deletes."""
+    publications: tuple[tuple[str, bytes], ...] = ()
+    locals: tuple[tuple[str, bytes], ...] = ()
+    recorded: tuple[tuple[str, bytes], ...] = ()
+    output: bytes = b""
+    next_steps: tuple[Movement, ...] = ()
+
+
+class Failed(msgspec.Struct, array_like=True, frozen=True, tag=7):
+    """The handler raised, or its result could not be encoded. The stream is idle again."""
+
+    stream: int
+    token: Token
+    failure: Failure
+
+
+class Heartbeat(msgspec.Struct, array_like=True, frozen=True, tag=8):
+    """Progress of a running call."""
+
+    stream: int
+    token: Token
+    value: bytes = b""
+
+
+class Pong(msgspec.Struct, array_like=True, frozen=True, tag=9):
+    """Echoes a Ping's nonce, or carries 0 when sent unasked while a call runs [WIRE-7]."""
+
+    nonce: int
+
+
+class Goodbye(msgspec.Struct, array_like=True, frozen=True, tag=10):
+    """The worker takes no more calls on this session; running ones still answer [DRAIN-1]."""
+
+
+# ---- server -> worker -------------------------------------------------------------------------------------------
+
+
+class Welcome(msgspec.Struct, array_like=True, frozen=True, tag=32):
+    """Answer to Hello."""
+
+    protocol: int
+    server_id: str
+    ping_interval_ms: int
+    max_streams: int
+    """Streams allowed for this app worker ID, over all its sessions [QUEUE-3]."""
+    max_frame_bytes: int
+
+
+class StreamOpened(msgspec.Struct, array_like=True, frozen=True, tag=33):
+    """The stream is registered; the acknowledgement that readiness waits for."""
+
+    stream: int
+
+
+class StreamRejected(msgspec.Struct, array_like=True, frozen=True, tag=34):
+    """The stream is not registered [QUEUE-4]."""
+
+    stream: int
+    code: str
+    """gRPC status code name."""
+    reason: str
+    """Stable UPPER_SNAKE code."""
+    message: str
+    permanent: bool
+
+
+class Assign(msgspec.Struct, array_like=True, frozen=True, tag=35):
+    """One call for an idle stream, with the snapshot its handler works on [ATTR-6, ATTR-8]."""
+
+    stream: int
+    token: Token
+    flow_id: str
+    flow_type: str
+    name: str
+    """Step type or RPC name."""
+    input: bytes
+    ordinal: int
+    flow_started_at: int
+    first_attempt_at: int
+    deadline: int
+    """When this delivery's method timeout ends."""
+    from_step: str = ""
+    attributes: dict[str, bytes] = {}
+    channel_sizes: dict[str, int] = {}
+    """Channels with at least one message."""
+    results: tuple[ConditionResult, ...] = ()
+    locals: dict[str, bytes] = {}
+    recovery_error: RecoveryError | None = None
+    wait_for_failed: bool = False
+
+
+class Cancel(msgspec.Struct, array_like=True, frozen=True, tag=36):
+    """The result of this delivery is not wanted any more; the handler should stop.
+
+    ``grace_ms`` is how long it may clean up before its slot is released by force [STOP-4].
+    """
+
+    stream: int
+    token: Token
+    reason: str
+    grace_ms: int = 0
+
+
+class Ping(msgspec.Struct, array_like=True, frozen=True, tag=37):
+    """To be echoed at once by Pong."""
+
+    nonce: int
+
+
+class Reconnect(msgspec.Struct, array_like=True, frozen=True, tag=38):
+    """The server goes away: finish running calls, take none, connect again [DRAIN-3]."""
+
+    reason: str
+
+
+class StreamClosed(msgspec.Struct, array_like=True, frozen=True, tag=39):
+    """The stream is gone; its number may be used again."""
+
+    stream: int
+
+
+class Ack(msgspec.Struct, array_like=True, frozen=True, tag=40):
+    """An Output or Failed was settled: applied and committed, or refused [WIRE-10, DELIV-2].
+
+    Until it comes the worker keeps the result and presents it again on its next session.
+    """
+
+    stream: int
+    token: Token
+    accepted: bool
+    reason: str = ""
+    """Why it was refused: STALE, FLOW_CLOSED or an UPPER_SNAKE rejection code."""
+
+
+WorkerFrame: TypeAlias = (
+    Hello | OpenStream | CloseStream | Decline | Accepted | Output | Failed | Heartbeat | Pong | Goodbye
+)
+ServerFrame: TypeAlias = (
+    Welcome | StreamOpened | StreamRejected | Assign | Cancel | Ping | Reconnect | StreamClosed | Ack
+)
