@@ -1,0 +1,218 @@
+"""Everything that can happen to the kernel, as data. Imperative names; ids and draws come in with the command."""
+
+from typing import TypeAlias
+
+import msgspec
+
+from dexd.core.ids import (
+    CallerId,
+    FlowId,
+    QueueName,
+    RequestId,
+    RunId,
+    SessionId,
+    StreamNumber,
+    WorkerId,
+)
+from dexd.core.values import (
+    Failure,
+    FlowCapability,
+    IdReusePolicy,
+    Response,
+    RunningCall,
+    StepPlan,
+    StopType,
+    Token,
+)
+
+# ---- from clients -----------------------------------------------------------------------------------------------
+
+
+class StartFlow(msgspec.Struct, frozen=True):
+    """Start an execution. Reply: StartFlowAccepted."""
+
+    flow_id: FlowId
+    flow_type: str
+    run_id: RunId
+    """Minted by the shell; used only if a run really begins."""
+    seed: int
+    """Drawn by the shell; source of all later jitter of the run [RETRY-2]."""
+    request_id: RequestId
+    digest: bytes
+    """Hash of Flow type, input and initial Attributes [START-3]."""
+    start_step: StepPlan | None
+    attributes: tuple[tuple[str, bytes], ...] = ()
+    id_reuse_policy: IdReusePolicy = IdReusePolicy.DEFAULT
+
+
+class PublishMessages(msgspec.Struct, frozen=True):
+    """Publish to one Channel of an active Flow. Reply: PublishAccepted."""
+
+    flow_id: FlowId
+    run_id: RunId | None
+    channel: str
+    values: tuple[bytes, ...]
+    request_id: RequestId
+    digest: bytes
+
+
+class SetAttribute(msgspec.Struct, frozen=True):
+    """Set or delete one Attribute of an active Flow. Reply: AttributeAccepted."""
+
+    flow_id: FlowId
+    run_id: RunId | None
+    key: str
+    value: bytes | None
+    request_id: RequestId
+    digest: bytes
+
+
+class InvokeRpc(msgspec.Struct, frozen=True):
+    """Run an RPC handler. The answer comes later, as the effect AnswerRpc."""
+
+    caller: CallerId
+    flow_id: FlowId
+    run_id: RunId | None
+    name: str
+    input: bytes
+    request_id: RequestId
+    digest: bytes
+    timeout_ms: int
+    expires_at: int
+    """End of the whole call, waiting for a worker included [RPC-7]."""
+
+
+class AbandonRpc(msgspec.Struct, frozen=True):
+    """The caller of an RPC has gone; a handler that already runs may still have its effects."""
+
+    caller: CallerId
+
+
+class StopFlow(msgspec.Struct, frozen=True):
+    """End a Flow now. Reply: StopFlowResult."""
+
+    flow_id: FlowId
+    run_id: RunId | None
+    type: StopType
+    reason: str
+    request_id: RequestId
+    digest: bytes
+
+
+# ---- from worker sessions ---------------------------------------------------------------------------------------
+
+
+class OpenSession(msgspec.Struct, frozen=True):
+    """A worker said Hello and speaks our protocol. Effects: WelcomeSession or EndSession."""
+
+    session: SessionId
+    worker_id: WorkerId
+    incarnation: str
+    max_concurrent_tasks: int
+    reserved_rpc_tasks: int
+    flows: tuple[FlowCapability, ...]
+    running: tuple[RunningCall, ...] = ()
+
+
+class LoseSession(msgspec.Struct, frozen=True):
+    """The session's transport ended, for whatever reason."""
+
+    session: SessionId
+    reason: str
+
+
+class DrainSession(msgspec.Struct, frozen=True):
+    """The worker said Goodbye: it takes no more calls."""
+
+    session: SessionId
+
+
+class OpenStream(msgspec.Struct, frozen=True):
+    """Register a logical stream on a queue. Effects: ConfirmStream or RejectStream."""
+
+    session: SessionId
+    stream: StreamNumber
+    queue: QueueName
+
+
+class CloseStream(msgspec.Struct, frozen=True):
+    """Take an idle stream away. Effect: ConfirmStreamClosed."""
+
+    session: SessionId
+    stream: StreamNumber
+
+
+class AcceptCall(msgspec.Struct, frozen=True):
+    """The handler has started, or showed life."""
+
+    session: SessionId
+    stream: StreamNumber
+    token: Token
+
+
+class DeclineCall(msgspec.Struct, frozen=True):
+    """The worker will not run the call; no handler was started."""
+
+    session: SessionId
+    stream: StreamNumber
+    token: Token
+    reason: str
+
+
+class CompleteCall(msgspec.Struct, frozen=True):
+    """A handler's result. Effect: AcknowledgeResult."""
+
+    session: SessionId
+    stream: StreamNumber
+    token: Token
+    response: Response
+
+
+class FailCall(msgspec.Struct, frozen=True):
+    """A handler raised. Effect: AcknowledgeResult."""
+
+    session: SessionId
+    stream: StreamNumber
+    token: Token
+    failure: Failure
+
+
+class AnswerPing(msgspec.Struct, frozen=True):
+    """A Pong arrived; only the nonce of the open Ping counts [WIRE-7]."""
+
+    session: SessionId
+    nonce: int
+
+
+# ---- from the shell itself --------------------------------------------------------------------------------------
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Time has passed."""
+
+
+class BeginServing(msgspec.Struct, frozen=True):
+    """Recovery is over and the server listens: calls that were running wait for their workers from now on [WIRE-11]."""
+
+
+class BeginShutdown(msgspec.Struct, frozen=True):
+    """Assign nothing more and ask every session to reconnect elsewhere or later [DRAIN-4]."""
+
+    reason: str
+
+
+ClientCommand: TypeAlias = StartFlow | PublishMessages | SetAttribute | InvokeRpc | AbandonRpc | StopFlow
+WorkerCommand: TypeAlias = (
+    OpenSession
+    | LoseSession
+    | DrainSession
+    | OpenStream
+    | CloseStream
+    | AcceptCall
+    | DeclineCall
+    | CompleteCall
+    | FailCall
+    | AnswerPing
+)
+ShellCommand: TypeAlias = Tick | BeginServing | BeginShutdown
+Command: TypeAlias = ClientCommand | WorkerCommand | ShellCommand

@@ -1,0 +1,133 @@
+"""Orders of the kernel to the shell, performed after the commit of the outcome that holds them [ARCH-3].
+
+A lost effect is re-derived from state: an assignment by redelivery, an acknowledgement by the worker's repeat, a session
+effect by the session's end.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from dexd.core.ids import CallerId, FlowId, SessionId, StreamNumber
+from dexd.core.rejections import Rejection
+from dexd.core.values import ConditionResult, RecoveryError, Token
+
+
+class CallSnapshot(msgspec.Struct, frozen=True):
+    """One call with everything its handler reads [ATTR-6, ATTR-8]."""
+
+    token: Token
+    flow_id: FlowId
+    flow_type: str
+    name: str
+    input: bytes
+    ordinal: int
+    flow_started_at: int
+    first_attempt_at: int
+    deadline: int
+    from_step: str
+    attributes: dict[str, bytes]
+    channel_sizes: dict[str, int]
+    results: tuple[ConditionResult, ...] = ()
+    locals: dict[str, bytes] = {}
+    recovery_error: RecoveryError | None = None
+    wait_for_failed: bool = False
+
+
+class WelcomeSession(msgspec.Struct, frozen=True):
+    """Hello was accepted."""
+
+    session: SessionId
+
+
+class EndSession(msgspec.Struct, frozen=True):
+    """Close the session with this refusal."""
+
+    session: SessionId
+    rejection: Rejection
+
+
+class AskReconnect(msgspec.Struct, frozen=True):
+    """Send Reconnect."""
+
+    session: SessionId
+    reason: str
+
+
+class ConfirmStream(msgspec.Struct, frozen=True):
+    """The stream is registered."""
+
+    session: SessionId
+    stream: StreamNumber
+
+
+class RejectStream(msgspec.Struct, frozen=True):
+    """The stream is not registered."""
+
+    session: SessionId
+    stream: StreamNumber
+    rejection: Rejection
+
+
+class ConfirmStreamClosed(msgspec.Struct, frozen=True):
+    """The stream is gone."""
+
+    session: SessionId
+    stream: StreamNumber
+
+
+class AssignCall(msgspec.Struct, frozen=True):
+    """Hand a call to a stream."""
+
+    session: SessionId
+    stream: StreamNumber
+    call: CallSnapshot
+
+
+class CancelCall(msgspec.Struct, frozen=True):
+    """Tell a worker that the result of a delivery is not wanted any more."""
+
+    session: SessionId
+    stream: StreamNumber
+    token: Token
+    reason: str
+    grace_ms: int = 0
+
+
+class AcknowledgeResult(msgspec.Struct, frozen=True):
+    """Tell a worker that its result was applied, or refused and why."""
+
+    session: SessionId
+    stream: StreamNumber
+    token: Token
+    accepted: bool
+    reason: str = ""
+
+
+class SendPing(msgspec.Struct, frozen=True):
+    """Send Ping."""
+
+    session: SessionId
+    nonce: int
+
+
+class AnswerRpc(msgspec.Struct, frozen=True):
+    """Answer the caller of an RPC with its output, or the refusal."""
+
+    caller: CallerId
+    answer: bytes | Rejection
+
+
+SessionEffect: TypeAlias = (
+    WelcomeSession
+    | EndSession
+    | AskReconnect
+    | ConfirmStream
+    | RejectStream
+    | ConfirmStreamClosed
+    | AssignCall
+    | CancelCall
+    | AcknowledgeResult
+    | SendPing
+)
+Effect: TypeAlias = SessionEffect | AnswerRpc

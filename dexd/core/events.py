@@ -1,0 +1,268 @@
+"""Persisted facts of a run, past tense. The class name is the type name in the log and the kind in history [HIST-2].
+
+Fields are only ever appended, with a default; anything else needs a new version and an upcaster [ARCH-9]. An event is
+complete: folding needs no rule, no clock and no other stream.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from dexd.core.ids import FlowId, MessageId, RequestId, RunId, StepExecutionId, WorkerId
+from dexd.core.values import (
+    DecisionKind,
+    DeclinedOffer,
+    Failure,
+    FlowErrorType,
+    FlowStatus,
+    Method,
+    RecoveryError,
+    RequestRecord,
+    Resolution,
+    StepOptions,
+    Wait,
+)
+
+
+class FlowStarted(msgspec.Struct, array_like=True, frozen=True):
+    """An execution began; always the first event of its run."""
+
+    flow_id: FlowId
+    run_id: RunId
+    flow_type: str
+    ordinal: int
+    request_id: RequestId
+    digest: bytes
+    seed: int
+    attributes: tuple[tuple[str, bytes], ...] = ()
+
+
+class StepScheduled(msgspec.Struct, array_like=True, frozen=True):
+    """A Step execution exists and waits for a worker."""
+
+    step_execution_id: StepExecutionId
+    step_type: str
+    number: int
+    from_step: str
+    """Where it came from [ID-12]."""
+    input: bytes
+    has_wait_for: bool
+    options: StepOptions | None = None
+    recovery_error: RecoveryError | None = None
+
+
+class StepDispatched(msgspec.Struct, array_like=True, frozen=True):
+    """An attempt was offered to a worker [ROUTE-9]."""
+
+    step_execution_id: StepExecutionId
+    method: Method
+    attempt: int
+    delivery: int
+    worker_id: WorkerId
+    incarnation: str
+    is_sticky: bool
+    """Routed to the worker that last served the Flow; otherwise through the Flow type's queue."""
+    waited_ms: int
+    deadline: int
+    declined: tuple[DeclinedOffer, ...] = ()
+    """Offers declined on the way, at most 16."""
+    declined_more: int = 0
+    """How many more there were."""
+
+
+class StepDeclined(msgspec.Struct, array_like=True, frozen=True):
+    """The worker declined the offer before any handler ran; the delivery does not count [DELIV-2]."""
+
+    step_execution_id: StepExecutionId
+    attempt: int
+    delivery: int
+    worker_id: WorkerId
+    reason: str
+
+
+class StepDeliveryLost(msgspec.Struct, array_like=True, frozen=True):
+    """The worker went away, or never started, before any result [LOST-1]."""
+
+    step_execution_id: StepExecutionId
+    attempt: int
+    delivery: int
+    worker_id: WorkerId
+    reason: str
+
+
+class WaitForCompleted(msgspec.Struct, array_like=True, frozen=True):
+    """wait_for returned a Wait; timers hold absolute deadlines."""
+
+    step_execution_id: StepExecutionId
+    attempt: int
+    delivery: int
+    wait: Wait
+    writes: tuple[tuple[str, bytes | None], ...] = ()
+    messages: tuple[tuple[MessageId, str, bytes], ...] = ()
+    """Published messages: id, Channel key, value."""
+    locals: tuple[tuple[str, bytes], ...] = ()
+    recorded: tuple[tuple[str, bytes], ...] = ()
+
+
+class WaitForFailed(msgspec.Struct, array_like=True, frozen=True):
+    """An attempt of wait_for failed."""
+
+    step_execution_id: StepExecutionId
+    attempt: int
+    delivery: int
+    worker_id: WorkerId
+    failure: Failure
+    resolution: Resolution
+    retry_at: int = 0
+
+
+class ConditionsMet(msgspec.Struct, array_like=True, frozen=True):
+    """A candidate of the Wait won and its messages were consumed [WAIT-9]."""
+
+    step_execution_id: StepExecutionId
+    winners: tuple[int, ...]
+    """Indexes of the winning candidate's conditions."""
+    consumed: tuple[tuple[int, tuple[MessageId, ...]], ...] = ()
+    """Condition index and the messages it took, in queue order."""
+
+
+class TimerFired(msgspec.Struct, array_like=True, frozen=True):
+    """A Timer of an installed Wait is due."""
+
+    step_execution_id: StepExecutionId
+    condition_index: int
+
+
+class ExecuteCompleted(msgspec.Struct, array_like=True, frozen=True):
+    """execute returned a decision; the Steps it schedules follow as StepScheduled in the same commit."""
+
+    step_execution_id: StepExecutionId
+    attempt: int
+    delivery: int
+    worker_id: WorkerId
+    decision: DecisionKind
+    output: bytes = b""
+    reason: str = ""
+    writes: tuple[tuple[str, bytes | None], ...] = ()
+    messages: tuple[tuple[MessageId, str, bytes], ...] = ()
+    recorded: tuple[tuple[str, bytes], ...] = ()
+
+
+class ExecuteFailed(msgspec.Struct, array_like=True, frozen=True):
+    """An attempt of execute failed."""
+
+    step_execution_id: StepExecutionId
+    attempt: int
+    delivery: int
+    worker_id: WorkerId
+    failure: Failure
+    resolution: Resolution
+    retry_at: int = 0
+
+
+class StepCanceled(msgspec.Struct, array_like=True, frozen=True):
+    """A Step execution ended without a result."""
+
+    step_execution_id: StepExecutionId
+    reason: str
+
+
+class MethodPending(msgspec.Struct, array_like=True, frozen=True):
+    """A handler was still running when the Flow closed; its result will be refused."""
+
+    step_execution_id: StepExecutionId
+    method: Method
+    attempt: int
+
+
+class ChannelPublished(msgspec.Struct, array_like=True, frozen=True):
+    """A client published."""
+
+    channel: str
+    messages: tuple[tuple[MessageId, bytes], ...]
+    request: RequestRecord
+
+
+class AttributesSet(msgspec.Struct, array_like=True, frozen=True):
+    """A client wrote Attributes."""
+
+    writes: tuple[tuple[str, bytes | None], ...]
+    request: RequestRecord
+
+
+class RpcCompleted(msgspec.Struct, array_like=True, frozen=True):
+    """An RPC had effects [RPC-4]; the Steps it schedules follow as StepScheduled in the same commit."""
+
+    name: str
+    number: int
+    """Counts effectful calls of this name in the run [ID-12]."""
+    worker_id: WorkerId
+    request: RequestRecord
+    writes: tuple[tuple[str, bytes | None], ...] = ()
+    messages: tuple[tuple[MessageId, str, bytes], ...] = ()
+    recorded: tuple[tuple[str, bytes], ...] = ()
+
+
+class StaleResultRejected(msgspec.Struct, array_like=True, frozen=True):
+    """A result of a delivery that is no longer current was refused and changed nothing [LOST-3]."""
+
+    step_execution_id: StepExecutionId
+    method: Method
+    attempt: int
+    delivery: int
+    worker_id: WorkerId
+    reason: str
+
+
+class FlowClosed(msgspec.Struct, array_like=True, frozen=True):
+    """The execution ended; all Steps that were active are gone [FLOW-8]."""
+
+    status: FlowStatus
+    error_type: FlowErrorType = FlowErrorType.NONE
+    error_message: str = ""
+    request: RequestRecord | None = None
+    """The stop request that closed it."""
+
+
+Event: TypeAlias = (
+    FlowStarted
+    | StepScheduled
+    | StepDispatched
+    | StepDeclined
+    | StepDeliveryLost
+    | WaitForCompleted
+    | WaitForFailed
+    | ConditionsMet
+    | TimerFired
+    | ExecuteCompleted
+    | ExecuteFailed
+    | StepCanceled
+    | MethodPending
+    | ChannelPublished
+    | AttributesSet
+    | RpcCompleted
+    | StaleResultRejected
+    | FlowClosed
+)
+
+EVENT_TYPES: tuple[type[Event], ...] = (
+    FlowStarted,
+    StepScheduled,
+    StepDispatched,
+    StepDeclined,
+    StepDeliveryLost,
+    WaitForCompleted,
+    WaitForFailed,
+    ConditionsMet,
+    TimerFired,
+    ExecuteCompleted,
+    ExecuteFailed,
+    StepCanceled,
+    MethodPending,
+    ChannelPublished,
+    AttributesSet,
+    RpcCompleted,
+    StaleResultRejected,
+    FlowClosed,
+)
+"""Every event type; the codec, the transition table and their drift tests iterate over it."""

@@ -1,0 +1,60 @@
+"""What the kernel owes the world after one command: events first, then effects, then the reply."""
+
+from typing import TypeAlias
+
+import msgspec
+
+from dexd.core.effects import Effect
+from dexd.core.events import Event
+from dexd.core.ids import RunId, StreamId
+from dexd.core.rejections import Rejection
+from dexd.core.values import FlowStatus
+
+
+class RecordedEvent(msgspec.Struct, frozen=True, gc=False):
+    """An event with its place in a stream; the log adds the global sequence number."""
+
+    stream_id: StreamId
+    version: int
+    """1-based and gap-free in the stream; shown as the event id of a run's history [HIST-2]."""
+    at: int
+    event: Event
+
+
+class StartFlowAccepted(msgspec.Struct, frozen=True):
+    """The run that the request started, now or earlier."""
+
+    run_id: RunId
+
+
+class PublishAccepted(msgspec.Struct, frozen=True):
+    """IDs of the messages, in order."""
+
+    message_ids: tuple[str, ...]
+
+
+class AttributeAccepted(msgspec.Struct, frozen=True):
+    """The write is in the log."""
+
+
+class StopFlowResult(msgspec.Struct, frozen=True):
+    """Whether this call closed the Flow, and the status after it [STOP-2]."""
+
+    applied: bool
+    status: FlowStatus
+
+
+Reply: TypeAlias = StartFlowAccepted | PublishAccepted | AttributeAccepted | StopFlowResult
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Everything owed for one command, in the order in which the shell must do it.
+
+    `events` are appended in one transaction with those of other commands; only then `effects` are performed in order
+    and `reply` is released. A Rejection as reply means that the command itself changed nothing; events may still stand
+    beside it, from timers that were due before the command.
+    """
+
+    events: tuple[RecordedEvent, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    reply: Reply | Rejection | None = None

@@ -1,0 +1,288 @@
+"""Plain frozen values that commands, events and state share.
+
+They are msgspec array structs because events and snapshots carry them into the log: fields are only ever appended, with
+a default. User values are bytes of canonical JSON and are never decoded here [VAL-3].
+"""
+
+from enum import IntEnum
+
+import msgspec
+
+from dexd.core.ids import CallId, RequestId, RunId
+
+
+class FlowStatus(IntEnum):
+    """Status of an execution [FLOW-6]."""
+
+    RUNNING = 1
+    COMPLETED = 2
+    FAILED = 3
+    CANCELED = 4
+    TERMINATED = 5
+
+
+class FlowErrorType(IntEnum):
+    """Why a Flow is FAILED [FLOW-9]."""
+
+    NONE = 0
+    STEP_DECISION_FAILED = 1
+    CLIENT_API_FAILED = 2
+    WORKER_API_FAILED = 3
+    INVALID_USER_FLOW_CODE = 4
+    FLOW_TIMEOUT = 5
+    INTERNAL = 6
+
+
+class Method(IntEnum):
+    """What a worker is asked to run."""
+
+    WAIT_FOR = 0
+    EXECUTE = 1
+    RPC = 2
+
+
+class WaitKind(IntEnum):
+    """How the conditions of a Wait combine [WAIT-1]."""
+
+    SKIP = 0
+    ALL_OF = 1
+    ANY_OF = 2
+    ANY_COMBINATION = 3
+
+
+class ConditionKind(IntEnum):
+    """What a condition waits for [WAIT-2]."""
+
+    TIMER = 0
+    CHANNEL = 1
+
+
+class DecisionKind(IntEnum):
+    """What a Step decided [DEC-1..6]."""
+
+    GO_TO = 0
+    GRACEFUL_COMPLETE = 1
+    FORCE_COMPLETE = 2
+    FORCE_FAIL = 3
+    DEAD_END = 4
+
+
+class WaitForFailurePolicy(IntEnum):
+    """What follows when wait_for has no attempt left [OPT-3]."""
+
+    FAIL_FLOW = 0
+    PROCEED = 1
+
+
+class IdReusePolicy(IntEnum):
+    """Whether a Flow ID may be started again [START-4]."""
+
+    DEFAULT = 0
+    ALLOW_IF_PREVIOUS_FAILED = 1
+    ALLOW_IF_NOT_RUNNING = 2
+    DISALLOW = 3
+    ALLOW_TERMINATE_IF_RUNNING = 4
+
+
+class StopType(IntEnum):
+    """How a client ends a Flow [STOP-1]."""
+
+    CANCEL = 0
+    FAIL = 1
+    TERMINATE = 2
+
+
+class StepOutcome(IntEnum):
+    """How a Step execution ended [WAITAPI-3]."""
+
+    COMPLETED = 1
+    FAILED = 2
+    CANCELED = 3
+
+
+class Resolution(IntEnum):
+    """What follows a failed attempt."""
+
+    RETRY = 0
+    """Another attempt at ``retry_at``."""
+    PROCEED = 1
+    """wait_for is given up and execute runs [OPT-3]."""
+    RECOVER = 2
+    """The recovery Step takes over [OPT-4]."""
+    FAIL_FLOW = 3
+    """The Flow fails with WORKER_API_FAILED."""
+
+
+class Token(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Names one delivery of one attempt; only the current one may deliver a result [DELIV-2]."""
+
+    run_id: RunId
+    call: CallId
+    method: Method
+    attempt: int
+    delivery: int
+
+
+class RetryPolicy(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Delays and bounds of repeated attempts; defaults are those of [RETRY-1]."""
+
+    initial_interval_ms: int = 1_000
+    backoff_coefficient: float = 2.0
+    maximum_interval_ms: int | None = None
+    """None means the larger of 100 s and the initial interval [RETRY-3]."""
+    maximum_attempts: int = 0
+    """0 means unlimited."""
+    total_duration_ms: int | None = None
+    """Counted from the hand-over of the first attempt [RETRY-4]."""
+    jitter: float = 0.0
+
+
+class RecoveryStep(msgspec.Struct, array_like=True, frozen=True):
+    """The Step that takes over when execute has no attempt left [OPT-4]."""
+
+    step_type: str
+    has_wait_for: bool
+    options: "StepOptions | None" = None
+
+
+class StepOptions(msgspec.Struct, array_like=True, frozen=True):
+    """Options fixed when a Step is scheduled [STEP-8]; None means the default at the time of use."""
+
+    wait_for_timeout_ms: int | None = None
+    execute_timeout_ms: int | None = None
+    wait_for_retry: RetryPolicy | None = None
+    execute_retry: RetryPolicy | None = None
+    wait_for_failure: WaitForFailurePolicy = WaitForFailurePolicy.FAIL_FLOW
+    non_retryable_errors: tuple[str, ...] = ()
+    recovery: RecoveryStep | None = None
+
+
+class StepPlan(msgspec.Struct, array_like=True, frozen=True):
+    """A Step to schedule."""
+
+    step_type: str
+    input: bytes
+    has_wait_for: bool
+    options: StepOptions | None = None
+
+
+class Condition(msgspec.Struct, array_like=True, frozen=True):
+    """One condition of a Wait as the worker declared it."""
+
+    kind: ConditionKind
+    condition_id: str = ""
+    duration_ms: int | None = None
+    at_ms: int | None = None
+    """Timer: the instant asked for; once installed, always the absolute deadline [TIMER-3]."""
+    channel: str = ""
+    at_least: int = 0
+    at_most: int | None = None
+    """Channel: None takes all that are queued [CHAN-4]."""
+
+
+class Wait(msgspec.Struct, array_like=True, frozen=True):
+    """What wait_for returned."""
+
+    kind: WaitKind
+    conditions: tuple[Condition, ...] = ()
+    combinations: tuple[tuple[int, ...], ...] = ()
+    """Only for ANY_COMBINATION: groups of indexes into ``conditions``."""
+
+
+class Decision(msgspec.Struct, array_like=True, frozen=True):
+    """What execute returned."""
+
+    kind: DecisionKind
+    movements: tuple[StepPlan, ...] = ()
+    output: bytes = b""
+    reason: str = ""
+
+
+class Failure(msgspec.Struct, array_like=True, frozen=True):
+    """Why an attempt failed."""
+
+    error_type: str
+    detail: str = ""
+    stack: str = ""
+    non_retryable: bool = False
+    retry_after_ms: int | None = None
+    error_classes: tuple[str, ...] = ()
+
+
+class RecoveryError(msgspec.Struct, array_like=True, frozen=True):
+    """The failure shown to a recovery Step, or to execute after a failed wait_for."""
+
+    error_type: str
+    detail: str
+
+
+class Response(msgspec.Struct, array_like=True, frozen=True):
+    """A handler's whole result; applied in one commit or not at all [GEN-5]."""
+
+    wait: Wait | None = None
+    decision: Decision | None = None
+    writes: tuple[tuple[str, bytes | None], ...] = ()
+    publications: tuple[tuple[str, bytes], ...] = ()
+    locals: tuple[tuple[str, bytes], ...] = ()
+    recorded: tuple[tuple[str, bytes], ...] = ()
+    output: bytes = b""
+    next_steps: tuple[StepPlan, ...] = ()
+
+
+class ConditionResult(msgspec.Struct, array_like=True, frozen=True):
+    """How one condition ended, in declaration order [WAIT-9]."""
+
+    kind: ConditionKind
+    condition_id: str
+    met: bool
+    channel: str = ""
+    values: tuple[bytes, ...] = ()
+
+
+class Message(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One message in a Channel."""
+
+    message_id: str
+    value: bytes
+    published_at: int
+
+
+class Completion(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One output of a Flow [DEC-7]."""
+
+    step_type: str
+    step_execution_id: str
+    value: bytes
+
+
+class RequestRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A remembered request: a repeat with the same digest gets the stored answer [RPC-12]."""
+
+    request_id: RequestId
+    digest: bytes
+    """Hash of the verb and its content, made by the codec."""
+    answer: bytes = b""
+    """What a repeat is answered with, if the reply is more than an acknowledgement."""
+
+
+class DeclinedOffer(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """An offer that a worker declined, or was skipped for, on the way to a dispatch [ROUTE-9]."""
+
+    worker_id: str
+    reason: str
+
+
+class FlowCapability(msgspec.Struct, array_like=True, frozen=True):
+    """What a worker serves of one Flow type."""
+
+    flow_type: str
+    step_types: frozenset[str] = frozenset()
+    rpc_names: frozenset[str] = frozenset()
+
+
+class RunningCall(msgspec.Struct, array_like=True, frozen=True):
+    """A call that a reconnecting worker presents again [WIRE-10]."""
+
+    stream: int
+    queue: str
+    token: Token

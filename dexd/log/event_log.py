@@ -1,0 +1,148 @@
+"""The port: what a partition's log does, whatever engine is under it [ARCH-15].
+
+Payloads are opaque bytes here; `dexd.codec.event_codec` makes and reads them. Appending is synchronous and is called by
+one thread only; reading is safe from any thread and sees only committed batches.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """One row of the log."""
+
+    seq: int
+    """Global, gap-free, ascending from 1."""
+    stream_id: int
+    version: int
+    """Gap-free in its stream, ascending from 1."""
+    at: int
+    type: str
+    type_version: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """Projection of one run, written in the transaction of the events that changed it [ARCH-10]."""
+
+    stream_id: int
+    run_id: str
+    flow_id: str
+    ordinal: int
+    flow_type: str
+    status: int
+    started_at: int
+    closed_at: int
+    """0 while the run is open."""
+    error_type: int = 0
+    error_message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Folded state of a stream at a version; replaces the stream's older snapshot."""
+
+    stream_id: int
+    version: int
+    state_version: int
+    """Version of the state's encoding; one that is not current is ignored and the stream is folded from its events."""
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Everything of one transaction. Either all of it is durable after `append`, or none."""
+
+    expected_seq: int
+    """The log's last sequence number before this batch; another value means another writer, and is refused [ARCH-15]."""
+    events: Sequence[StoredEvent]
+    runs: Sequence[RunRow] = ()
+    """Rows to insert or replace, at most one per run."""
+    snapshots: Sequence[Snapshot] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """What recovery needs of one run: its row, its snapshot if any, and the events after it."""
+
+    row: RunRow
+    snapshot: Snapshot | None
+    events: Sequence[StoredEvent]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Selects rows for a list; empty fields match all."""
+
+    flow_type: str = ""
+    status: int = 0
+    flow_id_prefix: str = ""
+    before_stream_id: int = 0
+    """Keyset position: only rows with a smaller stream ID; 0 starts at the newest."""
+
+
+class EventLog(Protocol):
+    """A partition's ordered log. Implementations pass tests/conformance/event_log."""
+
+    @property
+    def last_seq(self) -> int:
+        """Sequence number of the newest committed event, 0 when the log is empty."""
+        ...
+
+    @property
+    def last_stream_id(self) -> int:
+        """Largest stream ID ever used, 0 when there is none."""
+        ...
+
+    @property
+    def last_at(self) -> int:
+        """Instant of the newest committed event, 0 when there is none; server time continues from it [TIMER-6]."""
+        ...
+
+    def append(self, batch: Batch) -> None:
+        """Commit a batch with fsync.
+
+        Raises:
+            SequenceConflictError: `expected_seq` is not the last sequence number; nothing was written.
+            LogUnavailableError: the write was refused and nothing was written; it may succeed later (locked).
+            LogFullError: the disk is full and nothing was written; it may succeed later.
+            LogFailedError: an I/O error or a failed fsync; what is durable is unknown, the process must end [ARCH-4].
+        """
+        ...
+
+    def open_runs(self) -> Iterator[StoredRun]:
+        """Every run that is open, in the order of its start, with what is needed to fold it."""
+        ...
+
+    def latest_run(self, flow_id: str) -> StoredRun | None:
+        """The run with the highest ordinal of a Flow ID, ready to fold. A single keyed look-up when there is none."""
+        ...
+
+    def run_by_id(self, run_id: str) -> StoredRun | None:
+        """The run of that ID, ready to fold."""
+        ...
+
+    def run_rows(self, flow_id: str) -> Sequence[RunRow]:
+        """All retained runs of a Flow ID, newest first."""
+        ...
+
+    def list_runs(self, selection: RunFilter, limit: int) -> Sequence[RunRow]:
+        """Rows of the latest run of each execution, newest start first."""
+        ...
+
+    def read_stream(
+        self, stream_id: int, from_version: int, limit: int, types: Iterable[str] = ()
+    ) -> Sequence[StoredEvent]:
+        """Events of one stream from a version on, optionally only of some types."""
+        ...
+
+    def read_all(self, from_seq: int, limit: int) -> Sequence[StoredEvent]:
+        """Events of the whole log from a sequence number on."""
+        ...
+
+    def close(self) -> None:
+        """Checkpoint and release everything; idempotent."""
+        ...
