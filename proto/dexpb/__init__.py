@@ -1,0 +1,1 @@
+"""What travels between server and SDK: the only package that both `dexd` and `dexsdk` import."""

@@ -1,0 +1,1 @@
+"""Test suites; `tests/README.md` says which folder a test belongs to."""
