@@ -10,7 +10,7 @@ from setuptools import find_packages, setup
 
 def packages_of(name: str, *, root: str) -> list[str]:
     """Return the import package `name` below the folder `root` with all its sub-packages."""
-    return find_packages(root, include=[name, f"{name}.*"])
+    return list(find_packages(root, include=[name, f"{name}.*"]))
 
 
 setup(

@@ -1,4 +1,4 @@
-"""The frames of a worker session, as they travel inside ``SessionBatch.frames``.
+r"""The frames of a worker session, as they travel inside ``SessionBatch.frames``.
 
 One batch is a msgpack array of frames; one frame is a msgpack array whose first element is the frame's tag and whose
 other elements are the fields in the order given here. Fields are only ever appended, with a default, so that a peer
@@ -7,7 +7,7 @@ Server and SDK meet in this module: both import it, neither imports the other.
 
 Units: instants are integer milliseconds since the epoch in UTC, durations integer milliseconds. Values (inputs,
 attribute values, messages, outputs) are canonical JSON bytes that the server never looks into. ``b""`` means "no value".
-Attribute and Channel keys are the definition's name, or for a map ``name + "\\0" + instance``.
+Attribute and Channel keys are the definition's name, or for a map ``name + "\0" + instance``.
 """
 
 from typing import TypeAlias
