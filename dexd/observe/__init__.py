@@ -1,0 +1,1 @@
+"""What operators see of the running server beside its API."""
