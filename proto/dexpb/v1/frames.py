@@ -6,7 +6,7 @@ that knows fewer of them still reads the frame; a tag that a peer does not know 
 Server and SDK meet in this module: both import it, neither imports the other.
 
 Units: instants are integer milliseconds since the epoch in UTC, durations integer milliseconds. Values (inputs,
-attribute values, messages, outputs) are canonical JSON bytes that the server never looks into. ``b""`` means "no value".
+attribute values, messages, outputs) are canonical JSON bytes that the server never looks into; ``b""`` is "no value".
 Attribute and Channel keys are the definition's name, or for a map ``name + "\0" + instance``.
 """
 
