@@ -42,6 +42,7 @@ $(READY): pyproject.toml setup.py
 	@touch $@
 
 setup: $(READY)
+	@:
 
 demo: $(READY)
 	@$(RUN) -m dextools.demo
