@@ -104,6 +104,10 @@ class CodecRegistry:
         except TypeError:  # An annotation with unhashable metadata cannot be remembered.
             return self._compile(type_hint)
 
+    def codec_of(self, value: Any) -> "Codec[Any]":
+        """Give the codec of a value that has no annotation: its class's own one, else canonical JSON."""
+        return self.resolve(type(value) if type(value) in self._own else Any)
+
     def _compile(self, type_hint: Any) -> Codec[Any]:
         own = self._own.get(type_hint)
         if own is not None:
@@ -212,10 +216,8 @@ def encode_value(codec: Codec[Any], value: Any, place: str) -> bytes:
     """
     try:
         return codec.encode(value)
-    except UnfitValueError as fault:
-        if fault.is_wrong_type:
-            raise FlowDefinitionError(f"{place}: {fault.path}: {fault.reason}") from fault
-        raise ValueMappingError(place, fault.path, fault.reason) from fault
+    except UnfitValueError as error:
+        raise placed(error, place) from error
 
 
 def decode_value(codec: Codec[Any], data: bytes, place: str) -> Any:
@@ -226,8 +228,15 @@ def decode_value(codec: Codec[Any], data: bytes, place: str) -> Any:
     """
     try:
         return codec.decode(data or b"null")
-    except UnfitValueError as fault:
-        raise ValueMappingError(place, fault.path, fault.reason) from fault
+    except UnfitValueError as error:
+        raise ValueMappingError(place, error.path, error.reason) from error
+
+
+def placed(error: UnfitValueError, place: str) -> FlowDefinitionError | ValueMappingError:
+    """Give the error that users see for a value they gave: a wrong type is a fault of the code [TYPE-2, VAL-5]."""
+    if error.is_wrong_type:
+        return FlowDefinitionError(f"{place}: {error.path}: {error.reason}")
+    return ValueMappingError(place, error.path, error.reason)
 
 
 def _read_model(cls: Any, data: bytes) -> Any:

@@ -116,7 +116,8 @@ class CheckCompiler:
         return optional_check(check) if len(members) < len(tuple(types)) else check
 
     def _compile_mapping(self, key: annotations.Type, value: annotations.Type) -> Check:
-        if not isinstance(key, annotations.StrType):
+        # A bare dict has keys of any type; the walk refuses those that are not str.
+        if not isinstance(key, annotations.StrType | annotations.AnyType):
             raise UnsupportedAnnotationError("mappings need str keys")
         return mapping_check(self._compile(value))
 

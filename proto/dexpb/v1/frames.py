@@ -196,6 +196,8 @@ class ConditionResult(msgspec.Struct, array_like=True, frozen=True):
     """A timer fired or was skipped; a Channel condition won."""
     channel: str = ""
     values: tuple[bytes, ...] = ()
+    minimum: int = 0
+    """How many of ``values`` the first pass over the queue took, which orders them across conditions [WAIT-8]."""
 
 
 class RecoveryError(msgspec.Struct, array_like=True, frozen=True):

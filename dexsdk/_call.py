@@ -1,0 +1,112 @@
+"""One handler invocation: the snapshot it works on and the effects it buffers [GEN-5, GEN-6].
+
+Attribute, Channel and Context read and write here; the invoker turns what is left into the response. Which Flow the
+call belongs to is known only through Scope, so that definitions do not depend on the registry.
+"""
+
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from dexpb.v1 import frames
+from dexsdk._codec import Codec, CodecRegistry, placed
+from dexsdk._value_checks import UnfitValueError
+from dexsdk.errors import ValueMappingError
+
+_METHOD_NAMES = {
+    frames.METHOD_WAIT_FOR: "wait_for",
+    frames.METHOD_EXECUTE: "execute",
+    frames.METHOD_RPC: "handler",
+}
+
+
+class Definition(Protocol):
+    """An Attribute, AttributeMap, Channel or ChannelMap."""
+
+    @property
+    def name(self) -> str:
+        """The declared name."""
+        ...
+
+
+class Scope(Protocol):
+    """What a call needs to know of its registered Flow."""
+
+    @property
+    def flow_type(self) -> str:
+        """The Flow type."""
+        ...
+
+    @property
+    def codecs(self) -> CodecRegistry:
+        """Codecs of values without a declared type."""
+        ...
+
+    def codec_of(self, definition: Definition) -> Codec[Any]:
+        """Give the codec of a declared definition; FlowDefinitionError for an undeclared one [FLOW-4]."""
+        ...
+
+    def encode_movement(self, step: Any, input: Any, options: Any) -> frames.Movement:
+        """Give a movement to a registered Step as it travels; FlowDefinitionError if it does not fit [DEC-8]."""
+        ...
+
+
+class Call:
+    """The state of one invocation, written by one handler only."""
+
+    __slots__ = (
+        "assign",
+        "is_cancellation_requested",
+        "is_open",
+        "locals",
+        "output_codec",
+        "publications",
+        "recorded",
+        "scope",
+        "written",
+    )
+
+    def __init__(self, assign: frames.Assign, scope: Scope, output_codec: Codec[Any] | None = None) -> None:
+        self.assign = assign
+        self.scope = scope
+        self.output_codec = output_codec
+        """Codec of an RPC's declared output; None when it is not declared, and for Steps."""
+        self.is_open = True
+        """Whether the handler still runs; its context is unusable afterwards [CTX-4]."""
+        self.is_cancellation_requested = False
+        self.written: dict[str, bytes | None] = {}
+        """Attribute writes by key, in the order of each key's last write; None deletes."""
+        self.publications: list[tuple[str, bytes]] = []
+        self.locals: dict[str, bytes] = {}
+        self.recorded: dict[str, bytes] = {}
+
+    @property
+    def is_rpc(self) -> bool:
+        """Whether an RPC handler runs."""
+        return self.assign.token.method == frames.METHOD_RPC
+
+    @property
+    def place(self) -> str:
+        """Flow type, Step or RPC, and method, for error texts [VAL-5]."""
+        kind = "RPC" if self.is_rpc else "Step"
+        return f"Flow {self.scope.flow_type!r}, {kind} {self.assign.name!r}, {_METHOD_NAMES[self.assign.token.method]}"
+
+    def encode(self, codec: Codec[Any], value: Any, kind: str, name: str = "") -> bytes:
+        """Encode a value that the handler gave, at the call that took it; errors as ``encode_value`` [VAL-5]."""
+        try:
+            return codec.encode(value)
+        except UnfitValueError as error:  # The text is only built once it is needed.
+            raise placed(error, self._place_of(kind, name)) from error
+
+    def decode(self, codec: Codec[Any], data: bytes, kind: str, name: str = "") -> Any:
+        """Decode bytes of the snapshot; errors as ``decode_value`` [VAL-5]."""
+        try:
+            return codec.decode(data or b"null")
+        except UnfitValueError as error:
+            raise ValueMappingError(self._place_of(kind, name), error.path, error.reason) from error
+
+    def _place_of(self, kind: str, name: str) -> str:
+        return f"{self.place}, {kind} {name!r}" if name else f"{self.place}, {kind}"
+
+
+current_call: ContextVar[Call | None] = ContextVar("dexsdk_current_call", default=None)
+"""The invocation whose handler runs here; lets ``go_to`` and completions refuse bad values where they are written."""

@@ -1,0 +1,254 @@
+"""Frozen option types that users pass along; each is valid once it exists."""
+
+import builtins
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from dexpb.v1 import frames
+from dexsdk._durations import Duration, optional_duration_ms, to_duration_ms
+from dexsdk._names import check_name
+from dexsdk.attribute import AnyAttribute, Attribute, AttributeMap, key_of
+
+if TYPE_CHECKING:  # A Step has options and options name a recovery Step; only the types refer to each other.
+    from dexsdk.step import Step
+
+T = TypeVar("T")
+
+_COUNT_MAX = 2**63 - 1
+"""Counts travel as int64."""
+
+
+class WaitForFailurePolicy(Enum):
+    """What happens when wait_for has no attempt left [OPT-3]."""
+
+    FAIL_FLOW = "FAIL_FLOW"
+    """The Flow fails with WORKER_API_FAILED."""
+    PROCEED = "PROCEED"
+    """execute of the same execution runs and sees the failure."""
+
+
+class IdReusePolicy(Enum):
+    """Whether a start may reuse a Flow ID [START-4]."""
+
+    DEFAULT = "DEFAULT"
+    """The same as ALLOW_IF_NOT_RUNNING."""
+    ALLOW_IF_PREVIOUS_FAILED = "ALLOW_IF_PREVIOUS_FAILED"
+    """Start only after FAILED, CANCELED or TERMINATED."""
+    ALLOW_IF_NOT_RUNNING = "ALLOW_IF_NOT_RUNNING"
+    """Start unless an execution is active."""
+    DISALLOW = "DISALLOW"
+    """Start only if no execution is retained."""
+    ALLOW_TERMINATE_IF_RUNNING = "ALLOW_TERMINATE_IF_RUNNING"
+    """Terminate an active execution and start, in one commit."""
+
+
+class StopType(Enum):
+    """How a stop ends the Flow [STOP-1]."""
+
+    CANCEL = "CANCEL"
+    """CANCELED; running handlers get a grace to clean up."""
+    FAIL = "FAIL"
+    """FAILED with CLIENT_API_FAILED and the reason; same grace."""
+    TERMINATE = "TERMINATE"
+    """TERMINATED without grace."""
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How a failed attempt is repeated [RETRY-1..4]; attempts are 1-based and include the first."""
+
+    initial_interval: Duration = timedelta(seconds=1)
+    """Delay after the first failed attempt, above 0."""
+    backoff_coefficient: float = 2.0
+    """Factor from one delay to the next, at least 1."""
+    maximum_interval: Duration | None = None
+    """Cap of the delay; unset, it is the larger of 100 s and the initial interval."""
+    maximum_attempts: int = 0
+    """0 means unlimited."""
+    total_duration: Duration | None = None
+    """From the first attempt's hand-over to the latest start of another attempt; None means unlimited."""
+    jitter: float = 0.0
+    """Share of the delay, 0 to 1, that is randomly taken off."""
+
+    def __post_init__(self) -> None:
+        self.to_frame()
+
+    def to_frame(self) -> frames.RetryPolicy:
+        """Give the policy as it travels.
+
+        Raises:
+            ValueError: a field is out of its range [RETRY-3].
+        """
+        _check_number(self.backoff_coefficient, "backoff_coefficient", 1, math.inf)
+        _check_number(self.jitter, "jitter", 0, 1)
+        _check_count(self.maximum_attempts, "maximum_attempts", 0)
+        initial_ms = to_duration_ms(self.initial_interval, "initial_interval")
+        maximum_ms = optional_duration_ms(self.maximum_interval, "maximum_interval")
+        if initial_ms == 0:
+            raise ValueError("initial_interval must be above 0")
+        if maximum_ms is not None and maximum_ms < initial_ms:
+            raise ValueError(f"maximum_interval of {maximum_ms} ms is below the initial_interval of {initial_ms} ms")
+        return frames.RetryPolicy(
+            initial_interval_ms=initial_ms,
+            backoff_coefficient=float(self.backoff_coefficient),
+            maximum_interval_ms=maximum_ms,
+            maximum_attempts=self.maximum_attempts,
+            total_duration_ms=optional_duration_ms(self.total_duration, "total_duration"),
+            jitter=float(self.jitter),
+        )
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """The recovery Step of a Step, and options for it."""
+
+    step: "Step[Any] | type[Step[Any]]"
+    options: "StepOptions | None"
+
+
+@dataclass(frozen=True)
+class StepOptions:
+    """How a Step's methods are run; an unset field leaves the default, or what the Step itself says [STEP-8]."""
+
+    wait_for_method_timeout: Duration | None = None
+    """From hand-over; None means 2 h [OPT-1]."""
+    execute_method_timeout: Duration | None = None
+    """From hand-over; None means 2 h [OPT-1]."""
+    wait_for_retry: RetryPolicy | None = None
+    execute_retry: RetryPolicy | None = None
+    non_retryable_errors: Sequence[type[BaseException] | str] = ()
+    """Exception classes or qualified names ``module.Class`` that, like their subclasses, are not retried [RETRY-5]."""
+    wait_for_failure: WaitForFailurePolicy | None = None
+    """None means FAIL_FLOW."""
+    recovery: Recovery | None = dataclasses.field(default=None, kw_only=True)
+    """Set by ``on_execute_failure_proceed_to``."""
+
+    def __post_init__(self) -> None:
+        optional_duration_ms(self.wait_for_method_timeout, "wait_for_method_timeout")
+        optional_duration_ms(self.execute_method_timeout, "execute_method_timeout")
+        # A str is a sequence of str, so a forgotten comma would otherwise list single letters.
+        if isinstance(self.non_retryable_errors, str | type):
+            raise ValueError("non_retryable_errors takes a sequence of classes or names")
+        object.__setattr__(self, "non_retryable_errors", tuple(self.non_retryable_errors))
+        for error in self.non_retryable_errors:
+            qualified_error_name(error)
+
+    def on_execute_failure_proceed_to(
+        self, step: "Step[Any] | type[Step[Any]]", options: "StepOptions | None" = None
+    ) -> "StepOptions":
+        """Return a copy under which ``step`` is scheduled when execute has no attempt left [OPT-4].
+
+        Args:
+            step: A Step of the same Flow with the same input type.
+            options: Options for it, over its own; they may name a further recovery Step [OPT-5].
+        """
+        return dataclasses.replace(self, recovery=Recovery(step, options))
+
+    def overridden_by(self, other: "StepOptions | None") -> "StepOptions":
+        """Return a copy with the fields that the other has set [STEP-8]."""
+        if other is None:
+            return self
+        values = {field.name: getattr(other, field.name) for field in dataclasses.fields(other)}
+        return dataclasses.replace(
+            self, **{name: value for name, value in values.items() if value is not None and value != ()}
+        )
+
+
+def qualified_error_name(error: type[BaseException] | str) -> str:
+    """Give the name under which a failure's classes are matched [RETRY-5].
+
+    Raises:
+        ValueError: neither an exception class nor a qualified name.
+    """
+    if isinstance(error, type) and issubclass(error, BaseException):
+        return f"{error.__module__}.{error.__qualname__}"
+    if not isinstance(error, str):
+        raise ValueError(f"non_retryable_errors has {error!r}, an exception class or qualified name is needed")
+    check_name(error, "entry of non_retryable_errors")
+    if "." in error:
+        return error
+    if not isinstance(getattr(builtins, error, None), type):
+        raise ValueError(f"non_retryable_errors has {error!r}, a name outside builtins needs its module")
+    return f"builtins.{error}"
+
+
+@dataclass(frozen=True)
+class AttributeAssignment:
+    """An initial value of an Attribute."""
+
+    attribute: AnyAttribute
+    key: str
+    """The attribute's key, or that of one map instance."""
+    value: Any
+
+
+@dataclass(frozen=True)
+class StartFlowOptions:
+    """How a Flow is started."""
+
+    id_reuse_policy: IdReusePolicy = IdReusePolicy.DEFAULT
+    ignore_already_started: bool = False
+    """Accepted; a start with another request ID stays refused whatever it says [START-5]."""
+    request_id: str | None = None
+    """Same ID and same content is the same start [START-3]; None lets the SDK draw one [START-6]."""
+    initial_attributes: tuple[AttributeAssignment, ...] = dataclasses.field(default=(), kw_only=True)
+    """Set by ``with_attribute``."""
+
+    def __post_init__(self) -> None:
+        _check_member(self.id_reuse_policy, IdReusePolicy, "id_reuse_policy")
+        _check_request_id(self.request_id)
+
+    @overload
+    def with_attribute(self, attribute: Attribute[T], value: T, /) -> "StartFlowOptions": ...
+    @overload
+    def with_attribute(self, attribute: AttributeMap[T], instance: str, value: T, /) -> "StartFlowOptions": ...
+    def with_attribute(self, attribute: Attribute[T] | AttributeMap[T], *arguments: Any) -> "StartFlowOptions":
+        """Return a copy that also writes an initial value, in the commit that creates the execution [ATTR-4]."""
+        *instance, value = arguments
+        assignment = AttributeAssignment(attribute, key_of(attribute, *instance), value)
+        return dataclasses.replace(self, initial_attributes=(*self.initial_attributes, assignment))
+
+
+@dataclass(frozen=True)
+class StopFlowOptions:
+    """How a Flow is stopped [STOP-1]."""
+
+    type: StopType = StopType.CANCEL
+    reason: str | None = None
+    """Error message of a Flow stopped with FAIL [STOP-2]."""
+    request_id: str | None = None
+    """None lets the SDK draw one."""
+
+    def __post_init__(self) -> None:
+        _check_member(self.type, StopType, "type")
+        _check_request_id(self.request_id)
+        if self.reason is not None and not isinstance(self.reason, str):
+            raise ValueError(f"reason must be a str, not {type(self.reason).__name__}")
+
+
+def _check_member(value: object, enum: type[Enum], what: str) -> None:
+    if not isinstance(value, enum):
+        raise ValueError(f"{what} is {value!r}, a {enum.__name__} is needed")
+
+
+def _check_request_id(request_id: str | None) -> None:
+    if request_id is not None:
+        check_name(request_id, "request_id")
+
+
+def _check_count(value: object, what: str, minimum: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= _COUNT_MAX:
+        raise ValueError(f"{what} is {value!r}, an int of at least {minimum} is needed")
+
+
+def _check_number(value: float, what: str, minimum: float, maximum: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{what} is {value!r}, a number is needed")
+    # Comparisons refuse NaN; the upper one, with an infinite maximum, does not refuse infinity.
+    if not minimum <= value <= maximum or value == math.inf:
+        raise ValueError(f"{what} is {value!r}, a finite number from {minimum} to {maximum} is needed")

@@ -1,0 +1,126 @@
+"""What calls give back: plain frozen data."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from dexsdk._codec import CodecRegistry, decode_value
+from dexsdk.status import FlowErrorType, FlowStatus, StopOutcome
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RecoveryError:
+    """The failure that a recovery Step, or an execute after a failed wait_for, sees [OPT-4]."""
+
+    error_type: str
+    """Class name of the exception, or the server's own reason, e.g. METHOD_TIMEOUT."""
+    detail: str
+
+
+@dataclass(frozen=True)
+class FlowInfo:
+    """How an execution, or one run of it, stands."""
+
+    flow_id: str
+    run_id: str
+    flow_type: str
+    status: FlowStatus
+    started_at: datetime
+    closed_at: datetime | None
+    ordinal: int
+    """Number of the execution among those of the Flow ID, from 1."""
+    first_run_id: str
+    """First run of the execution."""
+    history_events: int
+
+
+@dataclass(frozen=True)
+class StepCompletion:
+    """One completion output of a Flow [DEC-7]."""
+
+    step_type: str
+    step_execution_id: str
+    value: bytes = field(repr=False)
+    """The encoded output."""
+    codecs: CodecRegistry = field(repr=False, compare=False)
+
+    def decode(self, value_type: type[T]) -> T:
+        """Give the output as a value.
+
+        Raises:
+            ValueMappingError: it does not fit the type.
+        """
+        value: T = decode_value(self.codecs.resolve(value_type), self.value, f"output of {self.step_execution_id!r}")
+        return value
+
+
+@dataclass(frozen=True)
+class FlowResult:
+    """How an execution ended, or how it stands while it runs."""
+
+    status: FlowStatus
+    error_type: FlowErrorType | None = None
+    error_message: str | None = None
+    completions: tuple[StepCompletion, ...] = ()
+    """In the order in which they were accepted."""
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the execution is closed."""
+        return self.status.is_terminal
+
+    def single_output(self, value_type: type[T]) -> T:
+        """Give the only output [DEC-7].
+
+        Raises:
+            ValueError: the Flow is not closed, or has no or several outputs.
+        """
+        if not self.is_terminal or len(self.completions) != 1:
+            raise ValueError(
+                f"single_output needs a closed Flow with one output, it is {self.status.value} "
+                f"with {len(self.completions)}"
+            )
+        return self.completions[0].decode(value_type)
+
+
+@dataclass(frozen=True)
+class HistoryEvent:
+    """One entry of a run's history [HIST-2]."""
+
+    event_id: int
+    """Gap-free from 1 in each run."""
+    run_id: str
+    at: datetime
+    kind: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class HistoryPage:
+    """Part of a run's history [HIST-5]."""
+
+    events: tuple[HistoryEvent, ...]
+    next_event_id: int | None
+    """Where the next page begins; None when nothing follows yet."""
+
+
+@dataclass(frozen=True)
+class StopResult:
+    """What a stop request did [STOP-2]."""
+
+    outcome: StopOutcome
+    status: FlowStatus
+    """The status after the call."""
+
+
+@dataclass(frozen=True)
+class HealthInfo:
+    """Answer of a health check."""
+
+    condition: str
+    """SERVING, or why not."""
+    hostname: str
+    duration: timedelta
+    """How long the answer took."""
