@@ -1,0 +1,44 @@
+"""A worker process for all example Flows: `python -m examples.worker --server 127.0.0.1:8801`.
+
+It says so on stdout once every queue is registered, and ends cleanly on SIGINT and SIGTERM.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+
+from dexsdk import AsyncWorker, PullWorkerOptions, Registry, WorkerOptions
+from examples.local_worker import DEFAULT_SERVER
+from examples.money_transfer import MoneyTransferFlow, example_bank
+from examples.order_processing import OrderFlow
+from examples.reminders import ReminderFlow
+
+
+def example_registry() -> Registry:
+    """All example Flows."""
+    return Registry((OrderFlow(), MoneyTransferFlow(example_bank()), ReminderFlow()))
+
+
+async def work(server: str) -> None:
+    """Run the worker until a signal asks it to stop; running handlers finish first [DRAIN-1]."""
+    pull = PullWorkerOptions(max_concurrent_tasks=8, idle_streams_per_queue=2)
+    worker = AsyncWorker(example_registry(), None, WorkerOptions(server_address=server, pull=pull))
+    stopping = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    running = asyncio.create_task(worker.start())
+    await worker.wait_pull_registered(timeout=60)
+    print(json.dumps({"event": "worker_ready", "pid": os.getpid()}), flush=True)
+    stopped = asyncio.create_task(stopping.wait())
+    await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    await worker.close()
+    await running
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--server", default=DEFAULT_SERVER, help=f"address of dexd (default {DEFAULT_SERVER})")
+    asyncio.run(work(parser.parse_args().server))

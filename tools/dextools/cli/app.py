@@ -1,0 +1,44 @@
+"""The command tree of `dex`. Only this module knows which groups exist."""
+
+import typer
+
+from dextools.cli.flow_reads import add_read_verbs
+from dextools.cli.flow_writes import add_attribute_verbs, add_write_verbs
+from dextools.cli.health_verb import add_health_verb
+from dextools.cli.invocation import group
+from dextools.cli.log_verbs import add_log_verbs
+
+
+def build_app() -> typer.Typer:
+    """Put the verbs together."""
+    app = _group("Operate a dexd server, or look into its log offline.")
+    flows = _group("Start, watch and steer Flows.")
+    add_write_verbs(flows)
+    add_read_verbs(flows)
+    attributes = _group("Read and write Attributes of a Flow.")
+    add_attribute_verbs(attributes)
+    flows.add_typer(attributes, name="attr")
+    app.add_typer(flows, name="flow")
+    log = _group("Look into a data directory offline; nothing is ever written.")
+    add_log_verbs(log)
+    app.add_typer(log, name="log")
+    add_health_verb(app)
+    return app
+
+
+def main() -> None:
+    """Run the command line."""
+    build_app()(prog_name="dex")
+
+
+def _group(help_text: str) -> typer.Typer:
+    app = typer.Typer(
+        help=help_text,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    group(app)
+    return app

@@ -1,0 +1,56 @@
+"""The JSON shapes of `dex flow`, made from the server's messages; stable, because scripts read them [SURF-20].
+
+Instants are integer milliseconds since the epoch; stored values are embedded as they are.
+"""
+
+from typing import Any
+
+from dexpb.v1 import flow_service_pb2 as pb
+from dextools.cli.values import shown
+
+
+def flow_document(flow: pb.FlowInfo) -> dict[str, Any]:
+    """One execution."""
+    return {
+        "flow_id": flow.flow_id,
+        "flow_type": flow.flow_type,
+        "status": flow.status,
+        "run_id": flow.run_id,
+        "started_at": flow.started_at,
+        "closed_at": flow.closed_at or None,
+        "ordinal": flow.ordinal,
+        "first_run_id": flow.first_run_id,
+        "history_events": flow.history_events,
+        "error_type": flow.error_type,
+        "error_message": flow.error_message,
+    }
+
+
+def event_document(event: pb.HistoryEvent) -> dict[str, Any]:
+    """One event of a history."""
+    return {
+        "event_id": event.event_id,
+        "run_id": event.run_id,
+        "at": event.at,
+        "kind": event.kind,
+        "data": shown(event.data),
+    }
+
+
+def result_document(flow_id: str, reply: pb.WaitForFlowReply) -> dict[str, Any]:
+    """How an execution ended, or that it has not."""
+    return {
+        "flow_id": flow_id,
+        "status": reply.status if reply.is_terminal else "RUNNING",
+        "is_terminal": reply.is_terminal,
+        "error_type": reply.error_type,
+        "error_message": reply.error_message,
+        "completions": [
+            {
+                "step_type": completion.step_type,
+                "step_execution_id": completion.step_execution_id,
+                "value": shown(completion.value),
+            }
+            for completion in reply.completions
+        ],
+    }
