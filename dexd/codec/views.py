@@ -1,0 +1,112 @@
+"""What reads show: plain facts of committed state, made by the engine and turned into protos by `flow_messages`."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from dexd.core.flow.state import RunState
+from dexd.core.ids import FlowId, RunId
+from dexd.core.values import Completion, FlowErrorType, FlowStatus, StepOutcome
+from dexd.log.event_log import RunRow
+
+
+class FlowSummary(msgspec.Struct, frozen=True):
+    """One run as `describe` and `list` show it."""
+
+    flow_id: FlowId
+    run_id: RunId
+    flow_type: str
+    status: FlowStatus
+    started_at: int
+    closed_at: int
+    ordinal: int
+    history_events: int
+    """Events of the run; 0 in a list, which reads no history."""
+    error_type: FlowErrorType
+    error_message: str
+
+
+class FlowWait(msgspec.Struct, frozen=True):
+    """Answer of a wait for a Flow's end [WAITAPI-2]: the end, or only the run that is waited for."""
+
+    run_id: RunId
+    end: "FlowEnd | None" = None
+
+
+class FlowEnd(msgspec.Struct, frozen=True):
+    """How an execution ended [FLOW-7]."""
+
+    status: FlowStatus
+    error_type: FlowErrorType
+    error_message: str
+    completions: tuple[Completion, ...]
+
+
+class StepWait(msgspec.Struct, frozen=True):
+    """Answer of a wait for a Step execution [WAITAPI-3]; None when the wait ran out first."""
+
+    outcome: StepOutcome | None
+
+
+class AttributeView(msgspec.Struct, frozen=True):
+    """An Attribute's value; None when it is not set."""
+
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One event as people read it [HIST-2]."""
+
+    event_id: int
+    run_id: RunId
+    at: int
+    kind: str
+    data: bytes
+    """A JSON object with the event's content; values are spliced in as the JSON they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """Events of one run in order [HIST-5]."""
+
+    entries: tuple[HistoryEntry, ...]
+    next_event_id: int
+    """0 when there is nothing after this page yet."""
+
+
+def summary_of_run(run: RunState) -> FlowSummary:
+    """Show a folded run."""
+    return FlowSummary(
+        run.flow_id,
+        run.run_id,
+        run.flow_type,
+        run.status,
+        run.started_at,
+        run.closed_at,
+        run.ordinal,
+        run.version,
+        run.error_type,
+        run.error_message,
+    )
+
+
+def summary_of_row(row: RunRow) -> FlowSummary:
+    """Show a row of the run projection."""
+    return FlowSummary(
+        FlowId(row.flow_id),
+        RunId(row.run_id),
+        row.flow_type,
+        FlowStatus(row.status),
+        row.started_at,
+        row.closed_at,
+        row.ordinal,
+        0,
+        FlowErrorType(row.error_type),
+        row.error_message,
+    )
+
+
+def end_of(run: RunState) -> FlowEnd:
+    """Show the end of a closed run; its state does not change any more."""
+    return FlowEnd(run.status, run.error_type, run.error_message, tuple(run.completions))
