@@ -114,6 +114,8 @@ class WaitForFailed(msgspec.Struct, array_like=True, frozen=True):
     failure: Failure
     resolution: Resolution
     retry_at: int = 0
+    is_reported: bool = True
+    """The worker reported it; otherwise the server found it (timeout, loss, no worker)."""
 
 
 class ConditionsMet(msgspec.Struct, array_like=True, frozen=True):
@@ -158,6 +160,8 @@ class ExecuteFailed(msgspec.Struct, array_like=True, frozen=True):
     failure: Failure
     resolution: Resolution
     retry_at: int = 0
+    is_reported: bool = True
+    """The worker reported it; otherwise the server found it (timeout, loss, no worker)."""
 
 
 class StepCanceled(msgspec.Struct, array_like=True, frozen=True):

@@ -1,0 +1,71 @@
+"""Numbers the rules work with. The shell fills them from configuration; the defaults are those of docs/configuration.md."""
+
+import msgspec
+
+
+class KernelConfig(msgspec.Struct, frozen=True):
+    """All durations are milliseconds."""
+
+    dispatch_wait_ms: int = 10_000
+    """How long one dispatch looks for a worker, sticky wait included [ROUTE-3]."""
+    sticky_wait_ms: int = 5_000
+    """How long a call waits for the worker that last served its Flow [ROUTE-2]."""
+    accept_timeout_ms: int = 5_000
+    """How long an assignment may stay without sign of life before it is offered elsewhere [DELIV-3]."""
+    resume_wait_ms: int = 5_000
+    """How long deliveries of a lost session stay current [WIRE-11]."""
+    ping_interval_ms: int = 20_000
+    pong_timeout_ms: int = 10_000
+    max_concurrent_tasks_cap: int = 256
+    """Largest max_concurrent_tasks of a worker, and the streams one app worker ID may hold [QUEUE-3]."""
+    max_streams: int = 100_000
+    max_queue_length: int = 256
+    max_flow_types: int = 256
+    max_flow_type_length: int = 256
+    method_timeout_ms: int = 7_200_000
+    """Timeout of a Step method that names none [OPT-1]."""
+
+
+DECLINED_OFFERS_MAX = 16
+"""Declined offers kept by name in one dispatch event; further ones are counted [ROUTE-9]."""
+
+CANCEL_GRACE_MS = 30_000
+"""How long a canceled handler may clean up before its slot is released by force [STOP-4]."""
+
+CAPACITY_HOLD_MS_MIN = 50
+CAPACITY_HOLD_MS_MAX = 1_000
+"""Pause between offers to a worker that said NO_CAPACITY and freed no slot since [CAP-2].
+
+It doubles from the minimum to the maximum while the worker keeps declining: every offer is an event in the log, and a
+worker that is full for an hour must not fill it.
+"""
+
+REQUESTS_REMEMBERED_MAX = 10_000
+REQUESTS_REMEMBERED_MS = 86_400_000
+"""Request IDs kept per execution: the newest 10,000 of the last 24 h [RPC-12]."""
+
+ACCEPTED_REMEMBERED_MAX = 32
+"""Accepted results kept by token per run, so that a result repeated because its acknowledgement was lost is
+acknowledged again instead of refused [WIRE-10]. A worker repeats only what was unacknowledged when its session broke."""
+
+PENDING_MESSAGES_MAX = 100_000
+PENDING_BYTES_MAX = 256 * 1024 * 1024
+"""Unconsumed messages of one execution [CHAN-10]."""
+
+ACTIVE_STEPS_MAX = 50_000
+"""Active Step executions of one execution [LIM-2]."""
+MOVEMENTS_MAX = 10_000
+"""Steps scheduled by one decision [DEC-1]."""
+PUBLICATIONS_MAX = 10_000
+"""Messages published by one response [LIM-2]."""
+RECORDED_EVENTS_MAX = 100
+"""Recorded events of one call [LIM-2]."""
+CONDITIONS_MAX = 1_000
+COMBINATIONS_MAX = 100
+"""Size of one Wait [WAIT-12]."""
+STEP_LOCALS_BYTES_MAX = 1024 * 1024
+"""Locals of one Step execution [STEP-5]."""
+DURATION_MS_MAX = 36_525 * 86_400_000
+"""100 years, the longest duration in the product [TIMER-2]."""
+NAME_LENGTH_MAX = 255
+"""Code points of a name or ID [ID-1]."""

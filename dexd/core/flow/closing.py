@@ -1,0 +1,41 @@
+"""The events that end an execution; every way of ending comes through here [FLOW-7, FLOW-8]."""
+
+from dexd.core.events import Event, FlowClosed, MethodPending, StepCanceled
+from dexd.core.flow.state import RunState, StepPhase
+from dexd.core.ids import StepExecutionId
+from dexd.core.values import FlowErrorType, FlowStatus, RequestRecord
+
+
+def decide_close(
+    run: RunState,
+    status: FlowStatus,
+    *,
+    error_type: FlowErrorType = FlowErrorType.NONE,
+    error_message: str = "",
+    request: RequestRecord | None = None,
+    deciding: StepExecutionId | None = None,
+) -> list[Event]:
+    """Cancel every other active Step and close, in one commit.
+
+    A Step whose handler runs is recorded as MethodPending, any other as StepCanceled. `deciding` is the execution whose
+    result closes the Flow; it is already settled.
+    """
+    events: list[Event] = []
+    for step in run.steps.values():
+        if step.step_execution_id == deciding:
+            continue
+        if step.phase is StepPhase.RUNNING:
+            events.append(MethodPending(step.step_execution_id, step.method, step.attempt))
+        else:
+            events.append(StepCanceled(step.step_execution_id, "FLOW_CLOSED"))
+    events.append(FlowClosed(status, error_type, error_message, request))
+    return events
+
+
+def decide_fail(
+    run: RunState, error_type: FlowErrorType, error_message: str, *, deciding: StepExecutionId | None = None
+) -> list[Event]:
+    """Close as FAILED."""
+    return decide_close(
+        run, FlowStatus.FAILED, error_type=error_type, error_message=error_message, deciding=deciding
+    )

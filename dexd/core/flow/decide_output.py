@@ -1,0 +1,212 @@
+"""What follows from a handler's result [GEN-6]."""
+
+from collections.abc import Sequence
+
+from dexd.core.config import (
+    ACTIVE_STEPS_MAX,
+    COMBINATIONS_MAX,
+    CONDITIONS_MAX,
+    DURATION_MS_MAX,
+    MOVEMENTS_MAX,
+    PUBLICATIONS_MAX,
+    RECORDED_EVENTS_MAX,
+    STEP_LOCALS_BYTES_MAX,
+)
+from dexd.core.events import Event, ExecuteCompleted, TimerFired, WaitForCompleted
+from dexd.core.flow.closing import decide_close, decide_fail
+from dexd.core.flow.decide_failure import decide_attempt_failed
+from dexd.core.flow.messages import message_ids, refuse_overflow
+from dexd.core.flow.scheduling import decide_schedule
+from dexd.core.flow.state import RunState, StepExecution
+from dexd.core.ids import MessageId
+from dexd.core.values import (
+    Condition,
+    ConditionKind,
+    Decision,
+    DecisionKind,
+    Failure,
+    FlowErrorType,
+    FlowStatus,
+    Response,
+    Wait,
+    WaitKind,
+)
+
+
+def decide_wait_for_completed(run: RunState, step: StepExecution, response: Response, *, now: int) -> list[Event]:
+    """Apply the result of wait_for, or fail what cannot be applied.
+
+    1. A result that the server finds invalid fails the Flow with INVALID_USER_FLOW_CODE, nothing applied [DEC-8].
+    2. Publications over a limit are a failed attempt [CHAN-10].
+    3. Timers become absolute, counted from now, and those due fire in the order of their instants [TIMER-1, TIMER-3].
+    """
+    problem = _invalid_wait(response.wait) or _invalid_effects(response)
+    if problem or response.wait is None:
+        return _fail_invalid(run, step, problem or "wait_for returned no Wait")
+    refused = refuse_overflow(run, [value for _, value in response.publications])
+    if refused is not None:
+        return decide_attempt_failed(run, step, Failure(refused.code, refused.message), now=now)
+    wait = _install(response.wait, now=now)
+    completed = WaitForCompleted(
+        step.step_execution_id,
+        step.attempt,
+        step.delivery,
+        wait,
+        response.writes,
+        _published(run, response, now=now),
+        response.locals,
+        response.recorded,
+    )
+    return [completed, *decide_due_timers(step, wait, (), now=now)]
+
+
+def decide_due_timers(step: StepExecution, wait: Wait, fired: Sequence[int], *, now: int) -> list[TimerFired]:
+    """Fire the timers of a Wait that are due and have not fired, in due order, ties in declaration order [TIMER-4]."""
+    due = [
+        (condition.at_ms, index)
+        for index, condition in enumerate(wait.conditions)
+        if condition.kind is ConditionKind.TIMER
+        and condition.at_ms is not None
+        and condition.at_ms <= now
+        and index not in fired
+    ]
+    return [TimerFired(step.step_execution_id, index) for _, index in sorted(due)]
+
+
+def decide_execute_completed(run: RunState, step: StepExecution, response: Response, *, now: int) -> list[Event]:
+    """Apply the result of execute: effects, then the decision's Steps or closing [GEN-6].
+
+    1. An invalid result fails the Flow with INVALID_USER_FLOW_CODE, nothing applied [DEC-8].
+    2. Publications over a limit are a failed attempt [CHAN-10].
+    3. go_to schedules in order [DEC-1]; graceful_complete marks, and completes once no Step is active [DEC-2];
+       force_complete and force_fail close at once [DEC-3, DEC-6]; dead_end ends this branch only [DEC-6].
+    """
+    decision = response.decision
+    problem = _invalid_decision(run, decision) or _invalid_effects(response)
+    if problem or decision is None:
+        return _fail_invalid(run, step, problem or "execute returned no decision")
+    refused = refuse_overflow(run, [value for _, value in response.publications])
+    if refused is not None:
+        return decide_attempt_failed(run, step, Failure(refused.code, refused.message), now=now)
+    completed = ExecuteCompleted(
+        step.step_execution_id,
+        step.attempt,
+        step.delivery,
+        step.worker_id,
+        decision.kind,
+        decision.output,
+        decision.reason,
+        response.writes,
+        _published(run, response, now=now),
+        response.recorded,
+    )
+    return [completed, *_follow(run, step, decision)]
+
+
+def _follow(run: RunState, step: StepExecution, decision: Decision) -> Sequence[Event]:
+    own_id = step.step_execution_id
+    if decision.kind is DecisionKind.GO_TO:
+        return decide_schedule(run, decision.movements, from_step=own_id)
+    if decision.kind is DecisionKind.FORCE_COMPLETE:
+        return decide_close(run, FlowStatus.COMPLETED, deciding=own_id)
+    if decision.kind is DecisionKind.FORCE_FAIL:
+        return decide_fail(run, FlowErrorType.STEP_DECISION_FAILED, decision.reason, deciding=own_id)
+    return ()
+
+
+def decide_completion(run: RunState) -> list[Event]:
+    """[DEC-2] Complete once completion was requested and no Step is active."""
+    if run.is_open and run.completion_requested and not run.steps:
+        return decide_close(run, FlowStatus.COMPLETED)
+    return []
+
+
+def _fail_invalid(run: RunState, step: StepExecution, problem: str) -> list[Event]:
+    message = f"{step.step_execution_id} {step.method.name.lower()}: {problem}"
+    return decide_fail(run, FlowErrorType.INVALID_USER_FLOW_CODE, message)
+
+
+def _published(run: RunState, response: Response, *, now: int) -> tuple[tuple[MessageId, str, bytes], ...]:
+    if not response.publications:
+        return ()
+    ids = message_ids(run, len(response.publications), now=now)
+    return tuple((mid, key, value) for mid, (key, value) in zip(ids, response.publications, strict=True))
+
+
+def _install(wait: Wait, *, now: int) -> Wait:
+    if all(condition.duration_ms is None for condition in wait.conditions):
+        return wait
+    return Wait(wait.kind, tuple(_with_deadline(c, now=now) for c in wait.conditions), wait.combinations)
+
+
+def _with_deadline(condition: Condition, *, now: int) -> Condition:
+    if condition.duration_ms is None:
+        return condition
+    return Condition(condition.kind, condition.condition_id, condition.duration_ms, now + condition.duration_ms)
+
+
+# ---- what the SDK should not have let through [DEC-8] -----------------------------------------------------------
+
+
+def _invalid_effects(response: Response) -> str:
+    if len(response.publications) > PUBLICATIONS_MAX:
+        return f"{len(response.publications)} publications, the limit is {PUBLICATIONS_MAX}"
+    if len(response.recorded) > RECORDED_EVENTS_MAX:
+        return f"{len(response.recorded)} recorded events, the limit is {RECORDED_EVENTS_MAX}"
+    locals_bytes = sum(len(value) for _, value in response.locals)
+    if locals_bytes > STEP_LOCALS_BYTES_MAX:
+        return f"{locals_bytes} bytes of Step locals, the limit is {STEP_LOCALS_BYTES_MAX}"
+    return ""
+
+
+def _invalid_decision(run: RunState, decision: Decision | None) -> str:
+    if decision is None:
+        return "execute returned no decision"
+    if decision.kind is not DecisionKind.GO_TO:
+        return "a closing decision cannot carry next Steps" if decision.movements else ""
+    count = len(decision.movements)
+    if not 1 <= count <= MOVEMENTS_MAX:
+        return f"{count} movements, allowed are 1 to {MOVEMENTS_MAX}"
+    if len(run.steps) + count > ACTIVE_STEPS_MAX:
+        return f"{len(run.steps) + count} active Steps, the limit is {ACTIVE_STEPS_MAX}"
+    return ""
+
+
+def _invalid_wait(wait: Wait | None) -> str:
+    if wait is None:
+        return "wait_for returned no Wait"
+    if wait.kind is WaitKind.SKIP:
+        return "a skipped Wait has no conditions" if wait.conditions else ""
+    if not 1 <= len(wait.conditions) <= CONDITIONS_MAX:
+        return f"{len(wait.conditions)} conditions, allowed are 1 to {CONDITIONS_MAX}"
+    if wait.kind is WaitKind.ANY_COMBINATION:
+        problem = _invalid_combinations(wait)
+        if problem:
+            return problem
+    return next(filter(None, map(_invalid_condition, wait.conditions)), "")
+
+
+def _invalid_combinations(wait: Wait) -> str:
+    if not 1 <= len(wait.combinations) <= COMBINATIONS_MAX:
+        return f"{len(wait.combinations)} combinations, allowed are 1 to {COMBINATIONS_MAX}"
+    valid = range(len(wait.conditions))
+    if any(not group or any(index not in valid for index in group) for group in wait.combinations):
+        return "a combination is empty or names a condition that does not exist"
+    ids = [condition.condition_id for condition in wait.conditions]
+    if "" in ids or len(dict.fromkeys(ids)) != len(ids):
+        return "condition IDs are required and unique in a combination"
+    return ""
+
+
+def _invalid_condition(condition: Condition) -> str:
+    if condition.kind is ConditionKind.TIMER:
+        if (condition.duration_ms is None) == (condition.at_ms is None):
+            return "a Timer has either a duration or an instant"
+        if condition.duration_ms is not None and not 0 <= condition.duration_ms <= DURATION_MS_MAX:
+            return f"Timer duration {condition.duration_ms} ms, allowed are 0 to {DURATION_MS_MAX}"
+        return ""
+    if not condition.channel:
+        return "a Channel condition names no Channel"
+    if condition.at_least < 0 or (condition.at_most is not None and condition.at_most < condition.at_least):
+        return f"Channel bounds at_least {condition.at_least}, at_most {condition.at_most}"
+    return ""

@@ -1,0 +1,51 @@
+"""What follows from an RPC handler's result [RPC-3, RPC-4]."""
+
+from dexd.core.config import ACTIVE_STEPS_MAX, MOVEMENTS_MAX, PUBLICATIONS_MAX
+from dexd.core.events import Event, RpcCompleted
+from dexd.core.flow.decide_external import refuse_closed
+from dexd.core.flow.messages import message_ids, refuse_overflow
+from dexd.core.flow.scheduling import decide_schedule
+from dexd.core.flow.state import RunState
+from dexd.core.ids import WorkerId
+from dexd.core.rejections import Code, Rejection
+from dexd.core.values import RequestRecord, Response
+
+
+def decide_rpc_completed(
+    run: RunState, name: str, response: Response, *, request: RequestRecord, worker_id: WorkerId, now: int
+) -> list[Event] | Rejection:
+    """Apply all effects or none.
+
+    1. Without effects nothing is written, and a closed execution can be read [RPC-4].
+    2. With effects the Flow must still be active [RPC-4].
+    3. Steps scheduled by the n-th effectful call of a name come from `sys:rpc:<name>#<n>` [ID-12].
+    """
+    if not (response.writes or response.publications or response.next_steps or response.recorded):
+        return []
+    refused = refuse_closed(run) or _refuse_excess(run, name, response)
+    if refused is not None:
+        return refused
+    number = run.rpc_counters.get(name, 0) + 1
+    ids = message_ids(run, len(response.publications), now=now)
+    messages = tuple((mid, key, value) for mid, (key, value) in zip(ids, response.publications, strict=True))
+    completed = RpcCompleted(name, number, worker_id, request, response.writes, messages, response.recorded)
+    return [completed, *decide_schedule(run, response.next_steps, from_step=f"sys:rpc:{name}#{number}")]
+
+
+def _refuse_excess(run: RunState, name: str, response: Response) -> Rejection | None:
+    overflow = refuse_overflow(run, [value for _, value in response.publications])
+    if overflow is not None:
+        return overflow
+    steps = len(response.next_steps)
+    for what, size, limit in (
+        ("publications", len(response.publications), PUBLICATIONS_MAX),
+        ("next Steps", steps, MOVEMENTS_MAX),
+        ("active Steps", len(run.steps) + steps, ACTIVE_STEPS_MAX),
+    ):
+        if size > limit:
+            return Rejection(
+                Code.VALUE_TOO_LARGE,
+                f"RPC {name!r} of Flow {run.flow_id!r}: {size} {what}, the limit is {limit}",
+                {"flow_id": run.flow_id, "what": what, "size": str(size), "limit": str(limit)},
+            )
+    return None

@@ -1,0 +1,144 @@
+"""Folded state of one run. Only `dexd.core.flow.evolve` changes it; everybody else reads [ARCH-2]."""
+
+from enum import IntEnum
+
+import msgspec
+
+from dexd.core.ids import CallId, FlowId, RequestId, RunId, StepExecutionId, StreamId, WorkerId
+from dexd.core.values import (
+    Completion,
+    ConditionKind,
+    ConditionResult,
+    Failure,
+    FlowErrorType,
+    FlowStatus,
+    Message,
+    Method,
+    RecoveryError,
+    RequestRecord,
+    StepOptions,
+    Token,
+    Wait,
+)
+
+
+class StepPhase(IntEnum):
+    """Where a Step execution stands [STEP-2]; transitions.py says how it gets from one to the next."""
+
+    READY = 0
+    """Wants a worker for its current method."""
+    RUNNING = 1
+    """Handed to a worker."""
+    BACKOFF = 2
+    """Wants a worker from `retry_at` on."""
+    WAITING = 3
+    """Its Wait is installed; costs no worker."""
+
+
+class StepExecution(msgspec.Struct, array_like=True):
+    """One active Step execution. `attempt` counts from 1 in the current method, `delivery` in the current attempt."""
+
+    step_execution_id: StepExecutionId
+    step_type: str
+    number: int
+    from_step: str
+    input: bytes
+    method: Method
+    options: StepOptions | None
+    recovery_error: RecoveryError | None
+    scheduled_at: int
+    phase: StepPhase = StepPhase.READY
+    attempt: int = 1
+    delivery: int = 0
+    """Deliveries of this attempt so far; declined offers do not count."""
+    losses: int = 0
+    """Deliveries lost in this attempt; the second one fails the attempt [LOST-2]."""
+    workers_lost: int = 0
+    """Deliveries lost in this Step execution."""
+    first_attempt_at: int = 0
+    """Hand-over of this method's first attempt, 0 before it [CTX-3]."""
+    dispatched_at: int = 0
+    deadline: int = 0
+    """When the current delivery's method timeout ends."""
+    retry_at: int = 0
+    worker_id: WorkerId = WorkerId("")
+    """Worker of the current or last delivery."""
+    incarnation: str = ""
+    failure: Failure | None = None
+    """Last failure of the current method [OPT-6]."""
+    wait_for_failed: bool = False
+    wait: Wait | None = None
+    fired: tuple[int, ...] = ()
+    """Indexes of the Wait's timers that fired."""
+    wait_version: int = 0
+    """Version of the event that installed the Wait; orders waits by age [WAIT-10]."""
+    results: tuple[ConditionResult, ...] = ()
+    locals: dict[str, bytes] = {}
+
+    def token(self, run_id: RunId) -> Token:
+        """The token of the current delivery; only its holder may deliver a result."""
+        return Token(run_id, CallId(self.step_execution_id), self.method, self.attempt, self.delivery)
+
+    def next_timer_at(self) -> int | None:
+        """Deadline of the earliest timer of the Wait that has not fired."""
+        if self.wait is None:
+            return None
+        pending = [
+            condition.at_ms
+            for index, condition in enumerate(self.wait.conditions)
+            if condition.kind is ConditionKind.TIMER and condition.at_ms is not None and index not in self.fired
+        ]
+        return min(pending, default=None)
+
+
+
+class RememberedRequest(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A request of this execution and when it was applied [RPC-12]."""
+
+    record: RequestRecord
+    at: int
+
+
+class RunState(msgspec.Struct, array_like=True):
+    """Everything that replay of one run's events gives."""
+
+    flow_id: FlowId
+    run_id: RunId
+    stream_id: StreamId
+    flow_type: str
+    ordinal: int
+    started_at: int
+    start_request_id: RequestId
+    start_digest: bytes
+    seed: int
+    status: FlowStatus = FlowStatus.RUNNING
+    closed_at: int = 0
+    error_type: FlowErrorType = FlowErrorType.NONE
+    error_message: str = ""
+    version: int = 0
+    """Version of the last folded event."""
+    completion_requested: bool = False
+    """A graceful completion was decided; the Flow completes when no Step is active [DEC-2]."""
+    last_worker: WorkerId = WorkerId("")
+    """Whose result was last accepted; sticky routing tries it first [ROUTE-6]."""
+    counters: dict[str, int] = {}
+    """Step type to the highest number used [ID-6]."""
+    rpc_counters: dict[str, int] = {}
+    steps: dict[StepExecutionId, StepExecution] = {}
+    """Active Step executions, in order of scheduling."""
+    attributes: dict[str, bytes] = {}
+    channels: dict[str, list[Message]] = {}
+    """Channels with at least one message, oldest first."""
+    pending_count: int = 0
+    pending_bytes: int = 0
+    completions: list[Completion] = []
+    requests: dict[RequestId, RememberedRequest] = {}
+    accepted: list[Token] = []
+    """The newest accepted results, oldest first."""
+    watchers: dict[str, dict[StepExecutionId, None]] = {}
+    """Channel key to the waiting Step executions that watch it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the execution is RUNNING."""
+        return self.status is FlowStatus.RUNNING

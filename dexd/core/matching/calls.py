@@ -1,0 +1,107 @@
+"""Open calls: what wants a worker, or has one, in this server process."""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TypeAlias
+
+from dexd.core.commands import InvokeRpc
+from dexd.core.config import DECLINED_OFFERS_MAX
+from dexd.core.flow.state import RunState
+from dexd.core.ids import CallerId, CallId, RunId, StreamNumber, WorkerId
+from dexd.core.matching.sessions import Stream
+from dexd.core.values import DeclinedOffer, Method, Token
+
+CallKey: TypeAlias = tuple[RunId, CallId]
+
+
+class CallStage(IntEnum):
+    """Where an open call stands."""
+
+    HELD = 0
+    """Not in any backlog: being placed, or the Step is in backoff or waiting."""
+    STICKY = 1
+    """Waits for the worker that last served the Flow [ROUTE-2]."""
+    SHARED = 2
+    """Waits on the Flow type's queue."""
+    ASSIGNED = 3
+    """A stream has it."""
+    DETACHED = 4
+    """Its session is gone; the delivery stays current for the resume wait [WIRE-11]."""
+
+
+@dataclass(slots=True, eq=False)
+class RpcCall:
+    """The part of an open call that only an RPC has; Steps keep theirs in the run's state."""
+
+    command: InvokeRpc
+    callers: list[CallerId]
+    delivery: int = 0
+    losses: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One Step method or RPC that wants a worker or has one."""
+
+    run: RunState
+    call_id: CallId
+    method: Method
+    name: str
+    """Step type or RPC name."""
+    rpc: RpcCall | None = None
+    stage: CallStage = CallStage.HELD
+    ticket: int = 0
+    """Position in arrival order over all queues; a new one for each stay in a backlog."""
+    enqueued_at: int = 0
+    """When the dispatch began; waiting time and dispatch wait count from here."""
+    dispatch_deadline: int = 0
+    sticky_until: int = 0
+    excluded: dict[WorkerId, str] = field(default_factory=dict)
+    """Workers that this dispatch must not be offered to again, and why [ROUTE-5]."""
+    declined: list[DeclinedOffer] = field(default_factory=list)
+    declined_more: int = 0
+    stream: Stream | None = None
+    worker_id: WorkerId = WorkerId("")
+    """Whose delivery is current; set while ASSIGNED or DETACHED."""
+    incarnation: str = ""
+    token: Token | None = None
+    is_accepted: bool = False
+    """The worker showed that the handler started [DELIV-3]."""
+    method_deadline: int = 0
+
+    @property
+    def key(self) -> CallKey:
+        """Key of the call and of its deadline."""
+        return (self.run.run_id, self.call_id)
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether it wants a worker now."""
+        return self.stage is CallStage.STICKY or self.stage is CallStage.SHARED
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether a worker has it, or had it when its session broke."""
+        return self.stage is CallStage.ASSIGNED or self.stage is CallStage.DETACHED
+
+    def note_declined(self, worker_id: WorkerId, reason: str) -> None:
+        """Remember a declined offer for the dispatch event [ROUTE-9]."""
+        if len(self.declined) < DECLINED_OFFERS_MAX:
+            self.declined.append(DeclinedOffer(worker_id, reason))
+        else:
+            self.declined_more += 1
+
+    def begin_dispatch(self, *, now: int, deadline: int) -> None:
+        """Start looking for a worker afresh."""
+        self.enqueued_at = now
+        self.dispatch_deadline = deadline
+        self.sticky_until = 0
+        self.excluded = {}
+        self.declined = []
+        self.declined_more = 0
+
+    def take_off(self) -> StreamNumber | None:
+        """Forget the delivery; gives the stream number that it occupied, if it still has one."""
+        stream, self.stream, self.token, self.is_accepted = self.stream, None, None, False
+        self.stage = CallStage.HELD
+        return None if stream is None else stream.number

@@ -1,0 +1,98 @@
+"""Live workers: their sessions, logical streams and capacity [WIRE-2, QUEUE-1..3]."""
+
+from dataclasses import dataclass, field
+
+from dexd.core.ids import QueueName, SessionId, StreamNumber, WorkerId
+from dexd.core.values import FlowCapability, Token
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """A logical stream: registered on one queue, one call at a time."""
+
+    session: "Session"
+    number: StreamNumber
+    queue: QueueName
+    token: Token | None = None
+    """Delivery that occupies it; stays after the delivery went stale until the worker answers or closes it."""
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """One connection of a worker."""
+
+    session_id: SessionId
+    worker: "Worker"
+    streams: dict[StreamNumber, Stream] = field(default_factory=dict)
+    is_draining: bool = False
+    """Said Goodbye: it is never assigned anything again [DRAIN-2]."""
+    ping_nonce: int = 0
+    is_ping_open: bool = False
+    pinged_at: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One worker process, by app worker ID and incarnation."""
+
+    worker_id: WorkerId
+    incarnation: str
+    max_concurrent_tasks: int
+    capabilities: dict[str, FlowCapability]
+    sessions: dict[SessionId, Session] = field(default_factory=dict)
+    idle: dict[QueueName, dict[tuple[SessionId, StreamNumber], Stream]] = field(default_factory=dict)
+    """Idle streams of sessions that are not draining, per queue."""
+    busy: int = 0
+    """Streams that a delivery occupies."""
+    idle_since: int = 0
+    """When a stream of it last became idle; ties between workers go to the longest idle [ROUTE-7]."""
+    steps_held_until: int = 0
+    """No Step is offered before, after a NO_CAPACITY for one [CAP-2]."""
+    rpcs_held_until: int = 0
+    hold_ms: int = 0
+
+    @property
+    def has_streams(self) -> bool:
+        """Whether it is connected and takes calls."""
+        return any(not session.is_draining and session.streams for session in self.sessions.values())
+
+    @property
+    def stream_count(self) -> int:
+        """Streams over all sessions."""
+        return sum(len(session.streams) for session in self.sessions.values())
+
+    def can_run(self, flow_type: str, name: str, *, is_rpc: bool) -> bool:
+        """Whether its Hello named the Step type or RPC."""
+        capability = self.capabilities.get(flow_type)
+        if capability is None:
+            return False
+        return name in (capability.rpc_names if is_rpc else capability.step_types)
+
+    def is_held(self, *, is_rpc: bool, now: int) -> bool:
+        """Whether it said NO_CAPACITY a moment ago and freed nothing since."""
+        return now < (self.rpcs_held_until if is_rpc else self.steps_held_until)
+
+    def clear_hold(self) -> None:
+        """It freed a slot: offers may go out again."""
+        self.steps_held_until = self.rpcs_held_until = self.hold_ms = 0
+
+    def add_idle(self, stream: Stream, *, now: int) -> None:
+        """The stream can take a call."""
+        self.idle.setdefault(stream.queue, {})[stream.session.session_id, stream.number] = stream
+        self.idle_since = now
+
+    def remove_idle(self, stream: Stream) -> None:
+        """The stream got a call, or goes away."""
+        streams = self.idle.get(stream.queue)
+        if streams is None or streams.pop((stream.session.session_id, stream.number), None) is None:
+            return
+        if not streams:
+            del self.idle[stream.queue]
+
+    def pick_idle(self, *queues: QueueName) -> Stream | None:
+        """The idle stream used last on the first of the queues that has one."""
+        for queue in queues:
+            streams = self.idle.get(queue)
+            if streams:
+                return streams[next(reversed(streams))]
+        return None

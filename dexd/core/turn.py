@@ -1,0 +1,101 @@
+"""One turn of the kernel: the instant, and what has been decided in it so far."""
+
+from collections.abc import Iterable
+
+from dexd.core.effects import Effect
+from dexd.core.events import (
+    ChannelPublished,
+    Event,
+    ExecuteCompleted,
+    FlowClosed,
+    FlowStarted,
+    RpcCompleted,
+    TimerFired,
+    WaitForCompleted,
+)
+from dexd.core.flow.evolve import evolve
+from dexd.core.flow.state import RunState
+from dexd.core.ids import RunId, StepExecutionId, StreamId
+from dexd.core.outcome import Outcome, RecordedEvent, Reply
+from dexd.core.rejections import Rejection
+
+
+class Turn:
+    """Collects events and effects of one command; every event is folded the moment it is decided, so that whatever is
+    decided next in the turn sees it.
+
+    It also notes what the events touched: Step executions whose open call may have to change, and waits that may have
+    become satisfied.
+    """
+
+    __slots__ = ("_effects", "_events", "_touched", "_waits", "now")
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+        self._events: list[RecordedEvent] = []
+        self._effects: list[Effect] = []
+        self._touched: dict[tuple[RunId, StepExecutionId], RunState] = {}
+        self._waits: dict[RunId, tuple[RunState, dict[StepExecutionId, None]]] = {}
+
+    def begin(self, event: FlowStarted, stream_id: StreamId) -> RunState:
+        """Record the first event of a new run."""
+        recorded = RecordedEvent(stream_id, 1, self.now, event)
+        self._events.append(recorded)
+        return evolve(None, recorded)
+
+    def emit(self, run: RunState, event: Event) -> None:
+        """Record and fold one event."""
+        kind = type(event)
+        if kind is FlowClosed:
+            for step_execution_id in run.steps:
+                self.touch(run, step_execution_id)
+        recorded = RecordedEvent(run.stream_id, run.version + 1, self.now, event)
+        self._events.append(recorded)
+        evolve(run, recorded)
+        step_execution_id = getattr(event, "step_execution_id", None)
+        if step_execution_id is not None:
+            self._touched[run.run_id, step_execution_id] = run
+        if kind in _WAIT_CHANGING:
+            self._note_waits(run, event)
+
+    def emit_all(self, run: RunState, events: Iterable[Event]) -> None:
+        """Record and fold events in order."""
+        for event in events:
+            self.emit(run, event)
+
+    def perform(self, effect: Effect) -> None:
+        """Owe an effect to the world."""
+        self._effects.append(effect)
+
+    def touch(self, run: RunState, step_execution_id: StepExecutionId) -> None:
+        """Have the Step execution's open call compared with its state."""
+        self._touched[run.run_id, step_execution_id] = run
+
+    def take_touched(self) -> dict[tuple[RunId, StepExecutionId], RunState]:
+        """What was touched since the last time, in order."""
+        touched, self._touched = self._touched, {}
+        return touched
+
+    def take_waits(self) -> dict[RunId, tuple[RunState, dict[StepExecutionId, None]]]:
+        """Waits that may have become satisfied since the last time."""
+        waits, self._waits = self._waits, {}
+        return waits
+
+    def outcome(self, reply: Reply | Rejection | None) -> Outcome:
+        """Everything owed."""
+        return Outcome(tuple(self._events), tuple(self._effects), reply)
+
+    def _note_waits(self, run: RunState, event: Event) -> None:
+        """Waits are evaluated when installed and after every change of what they watch [WAIT-4]; an execute that
+        ended may have been the last active Step [DEC-2]."""
+        _, waiting = self._waits.setdefault(run.run_id, (run, {}))
+        if isinstance(event, WaitForCompleted | TimerFired):
+            waiting[event.step_execution_id] = None
+        if isinstance(event, ChannelPublished):
+            waiting.update(run.watchers.get(event.channel, {}))
+        elif isinstance(event, WaitForCompleted | ExecuteCompleted | RpcCompleted):
+            for _, channel, _ in event.messages:
+                waiting.update(run.watchers.get(channel, {}))
+
+
+_WAIT_CHANGING = frozenset((WaitForCompleted, TimerFired, ChannelPublished, ExecuteCompleted, RpcCompleted))
