@@ -14,6 +14,7 @@ from dextools.cli.errors import CommandError, ExitCode
 from dextools.cli.flow_documents import event_document, flow_document, result_document
 from dextools.cli.invocation import Invocation, verb
 from dextools.cli.output import text_of
+from dextools.cli.values import INT64_MAX
 from dextools.history_table import HistoryRow, history_line, history_table
 from dextools.terminal_text import instant_text, table
 
@@ -69,7 +70,9 @@ def history(
     call: Invocation,
     flow_id: FlowId,
     run_id: RunId = "",
-    first: Annotated[int, typer.Option("--from", help="First event ID to show.", min=1, metavar="EVENT")] = 1,
+    first: Annotated[
+        int, typer.Option("--from", help="First event ID to show.", min=1, max=INT64_MAX, metavar="EVENT")
+    ] = 1,
     follow: Annotated[bool, typer.Option("--follow", help="Show events as they come, until the Flow closes.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Show all data of every event.")] = False,
 ) -> None:

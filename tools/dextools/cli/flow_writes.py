@@ -106,7 +106,10 @@ def rpc(
     name: Annotated[str, typer.Argument(metavar="NAME", help="RPC name.", show_default=False)],
     value: Annotated[str, typer.Option("--input", help=f"Input: {VALUE_FORMS}.", metavar="VALUE")] = "",
     handler_timeout: Annotated[
-        float, typer.Option(help="Seconds that the handler may take, at most 60; 0 = the server's default.", min=0.0)
+        float,
+        typer.Option(
+            help="Seconds that the handler may take, at most 60; 0 = the server's default.", min=0.0, max=60.0
+        ),
     ] = 0.0,
     run_id: RunId = "",
     request_id: RequestId = "",

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from dextools.cli.connection import Connection, connect
-from dextools.cli.errors import CommandError
+from dextools.cli.errors import CommandError, usage_error
 from dextools.cli.output import Output
 
 DEFAULT_SERVER = "127.0.0.1:8801"
@@ -88,8 +88,10 @@ def verb(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callabl
             try:
                 function(invocation, **arguments)
             except CommandError as error:
-                invocation.output.fail(error)
-                raise typer.Exit(error.exit_code) from None
+                raise _failed(invocation, error) from None
+            except UnicodeEncodeError:
+                # Bytes of the command line that are not UTF-8 arrive as lone surrogates, which no message can carry.
+                raise _failed(invocation, usage_error("an argument is not valid UTF-8")) from None
 
         _, *own = inspect.signature(function, eval_str=True).parameters.values()
         _set_signature(run, own)
@@ -108,6 +110,11 @@ def group(app: typer.Typer) -> None:
     remember.__doc__ = app.info.help
     _set_signature(remember, [])
     app.callback()(remember)
+
+
+def _failed(invocation: Invocation, error: CommandError) -> typer.Exit:
+    invocation.output.fail(error)
+    return typer.Exit(error.exit_code)
 
 
 def _merged(context: typer.Context, arguments: dict[str, Any]) -> dict[str, Any]:

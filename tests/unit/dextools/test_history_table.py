@@ -1,0 +1,43 @@
+"""Histories for people [SURF-21]."""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from dextools.history_table import SUMMARY_LENGTH, HistoryRow, history_line, history_table, summary
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"attempt": 2, "step_execution_id": "Charge-1", "retry_at": 0}, "Charge-1 attempt=2"),
+        ({"channel": "approval", "values": [True], "request": None}, "channel=approval values=[true]"),
+        ({}, ""),
+    ],
+)
+def test_a_summary_begins_with_the_step_and_leaves_out_what_is_unset(data: Mapping[str, Any], expected: str) -> None:
+    """[SURF-21] one line says what an event is about."""
+    assert summary(data) == expected
+
+
+def test_a_long_summary_is_cut_and_full_shows_everything() -> None:
+    """[SURF-21] `--full`."""
+    data = {"step_execution_id": "S-1", "input": "x" * 500}
+    assert len(summary(data)) == SUMMARY_LENGTH
+    row = HistoryRow(1, 1_000, "StepScheduled", data)
+    assert "x" * 500 in history_line(row, full=True).plain
+    assert "x" * 500 not in history_line(row, full=False).plain
+
+
+def test_a_table_lists_events_in_order() -> None:
+    """[HIST-2] event ids as the server gives them."""
+    stream = io.StringIO()
+    rows = [HistoryRow(1, 1_000, "FlowStarted", {}), HistoryRow(2, 2_000, "FlowClosed", {"status": "COMPLETED"})]
+    Console(file=stream, width=120).print(history_table(rows, full=False, title="order-1"))
+    text = stream.getvalue()
+    assert text.index("FlowStarted") < text.index("FlowClosed")
+    assert "1970-01-01T00:00:02.000Z" in text
+    assert "order-1" in text
