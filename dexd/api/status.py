@@ -243,7 +243,6 @@ async def abort(context: grpc.aio.ServicerContext[bytes, bytes], rejection: Reje
     await context.abort(
         ERROR_TABLE[rejection.code].status, status.message, ((STATUS_DETAILS_KEY, status.SerializeToString()),)
     )
-    raise AssertionError("abort always raises")
 
 
 def _packed(message: ErrorInfo | RetryInfo) -> AnyMessage:
