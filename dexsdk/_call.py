@@ -27,6 +27,11 @@ class Definition(Protocol):
         """The declared name."""
         ...
 
+    @property
+    def value_type(self) -> Any:
+        """The declared type of its values."""
+        ...
+
 
 class Scope(Protocol):
     """What a call needs to know of its registered Flow."""

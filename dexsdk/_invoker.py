@@ -1,0 +1,240 @@
+"""From an assigned call through the handler's run to the response frame.
+
+The transport calls ``prepare`` with every Assign and gets either a frame to send at once, or a PreparedCall that it
+runs on a thread or as a coroutine and whose result is the frame to send. No rule of the flow model lives in the
+transport, and nothing here knows of sessions, threads or clocks.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from dexpb.v1 import frames
+from dexsdk._call import Call, current_call
+from dexsdk._failure import describe_failure
+from dexsdk._registered import Handler, RegisteredFlow
+from dexsdk._registry import Registry
+from dexsdk.channel import ChannelCondition
+from dexsdk.context import Context
+from dexsdk.decision import StepDecision
+from dexsdk.errors import InvalidStepResultError, ValueTooLargeError
+from dexsdk.rpc import RPCResult
+from dexsdk.wait import Wait
+
+FRAME_BYTES_MAX = 16 * 1024 * 1024
+"""Size of one response frame [LIM-1]."""
+
+Response: TypeAlias = frames.Output | frames.Failed
+"""What answers a call whose handler was to run."""
+
+
+class Invoker:
+    """Prepares calls for the handlers of a registry."""
+
+    def __init__(self, registry: Registry, *, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        """Take the registry.
+
+        Args:
+            registry: The Flows served.
+            frame_bytes_max: Largest response frame, as the server's Welcome gives it.
+        """
+        self._registry = registry
+        self.frame_bytes_max = frame_bytes_max
+
+    def prepare(self, assign: frames.Assign) -> "PreparedCall | frames.Decline | frames.Failed":
+        """Find the handler and decode its input.
+
+        Returns:
+            A Decline for a Flow, Step or RPC that the registry does not have [ROUTE-5]; a Failed when the input does
+            not fit [VAL-5]; otherwise the call, ready to run. No handler was started in any case.
+        """
+        flow = self._registry.find(assign.flow_type)
+        if flow is None:
+            return frames.Decline(assign.stream, assign.token, frames.DECLINE_UNKNOWN_FLOW)
+        handler = _find_handler(flow, assign)
+        if handler is None:
+            is_rpc = assign.token.method == frames.METHOD_RPC
+            reason = frames.DECLINE_UNKNOWN_RPC if is_rpc else frames.DECLINE_UNKNOWN_STEP
+            return frames.Decline(assign.stream, assign.token, reason)
+        call = Call(assign, flow, handler.output_codec)
+        try:
+            value = call.decode(handler.input_codec, assign.input, "input") if handler.takes_input else None
+        except Exception as error:  # noqa: BLE001 -- own codecs may raise anything; it is a failed attempt
+            return frames.Failed(assign.stream, assign.token, describe_failure(error))
+        return PreparedCall(call, handler, value, self.frame_bytes_max)
+
+
+class PreparedCall:
+    """A call whose handler is about to run, once: by ``run``, or by ``run_async`` when ``is_async``."""
+
+    __slots__ = ("_call", "_context", "_frame_bytes_max", "_handler", "_input")
+
+    def __init__(self, call: Call, handler: Handler, input: Any, frame_bytes_max: int) -> None:
+        self._call = call
+        self._handler = handler
+        self._input = input
+        self._context = Context(call)
+        self._frame_bytes_max = frame_bytes_max
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the handler is a coroutine function."""
+        return self._handler.is_async
+
+    @property
+    def assign(self) -> frames.Assign:
+        """The frame that assigned the call."""
+        return self._call.assign
+
+    @property
+    def place(self) -> str:
+        """Flow type, Step or RPC, and method, for log lines and warnings."""
+        return self._call.place
+
+    def request_cancellation(self) -> None:
+        """Let the handler see that its result is not wanted [STOP-5]; any thread may call this, before or during."""
+        self._call.is_cancellation_requested = True
+
+    def run(self) -> Response:
+        """Call a sync handler and give the frame to send; exceptions of the handler become Failed.
+
+        Only KeyboardInterrupt and GeneratorExit, which are not the handler's own, come through.
+        """
+        reset = current_call.set(self._call)
+        try:
+            return self._respond(self._start())
+        except BaseException as error:  # noqa: BLE001 -- sys.exit in a handler is a failed attempt as well
+            return self._fail(error)
+        finally:
+            self._call.is_open = False
+            current_call.reset(reset)
+
+    async def run_async(self) -> Response:
+        """Await an async handler and give the frame to send; exceptions of the handler become Failed.
+
+        CancelledError comes through once cancellation was requested, and is a failed attempt otherwise.
+        """
+        reset = current_call.set(self._call)
+        try:
+            return self._respond(await self._start())
+        except BaseException as error:  # noqa: BLE001 -- sys.exit in a handler is a failed attempt as well
+            return self._fail(error)
+        finally:
+            self._call.is_open = False
+            current_call.reset(reset)
+
+    def failed(self, error: BaseException) -> frames.Failed:
+        """Give the frame for a call that the transport could not run or had to abandon."""
+        return frames.Failed(self.assign.stream, self.assign.token, describe_failure(error))
+
+    def _start(self) -> Any:
+        function = self._handler.function
+        return function(self._context, self._input) if self._handler.takes_input else function(self._context)
+
+    def _fail(self, error: BaseException) -> frames.Failed:
+        is_cancellation = isinstance(error, asyncio.CancelledError) and self._call.is_cancellation_requested
+        if is_cancellation or isinstance(error, KeyboardInterrupt | GeneratorExit):
+            raise error
+        return self.failed(error)
+
+    def _respond(self, result: object) -> frames.Output:
+        """Turn the handler's result and its buffered effects into one frame.
+
+        Raises:
+            InvalidStepResultError: the result is of another class than the method returns [STEP-7].
+            FlowDefinitionError: the result names what the Flow does not declare.
+            ValueTooLargeError: the frame would exceed its limit [LIM-3].
+        """
+        call = self._call
+        wait, decision, output, next_steps = _ENCODE_RESULT[call.assign.token.method](call, result)
+        response = frames.Output(
+            call.assign.stream,
+            call.assign.token,
+            wait,
+            decision,
+            tuple(call.written.items()),
+            tuple(call.publications),
+            tuple(call.locals.items()),
+            tuple(call.recorded.items()),
+            output,
+            next_steps,
+        )
+        self._check_size(response)
+        return response
+
+    def _check_size(self, response: frames.Output) -> None:
+        size = _payload_bytes(response)
+        # Payloads are nearly all of a frame; only one that comes near the limit is worth measuring exactly.
+        if size > self._frame_bytes_max // 2:
+            size = max(size, len(msgspec.msgpack.encode(response)))
+        if size > self._frame_bytes_max:
+            raise ValueTooLargeError.of("response", self._call.place, size, self._frame_bytes_max)
+
+
+_Result: TypeAlias = tuple[frames.Wait | None, frames.Decision | None, bytes, tuple[frames.Movement, ...]]
+"""The fields of Output that depend on the method: wait, decision, output, next_steps."""
+
+
+def _encode_wait_for_result(call: Call, result: object) -> _Result:
+    if not isinstance(result, Wait):
+        raise _invalid_result(call, result, "a Wait")
+    for condition in result.conditions:
+        if isinstance(condition, ChannelCondition):
+            call.scope.codec_of(condition.channel)
+    return result.to_frame(), None, b"", ()
+
+
+def _encode_execute_result(call: Call, result: object) -> _Result:
+    if not isinstance(result, StepDecision):
+        raise _invalid_result(call, result, "a StepDecision")
+    return None, result.to_frame(call), b"", ()
+
+
+def _encode_rpc_result(call: Call, result: object) -> _Result:
+    if result is None:
+        return None, None, b"", ()
+    if not isinstance(result, RPCResult):
+        raise _invalid_result(call, result, "an RPCResult or None")
+    data = result.data
+    if data is None:
+        codec = call.output_codec or call.scope.codecs.codec_of(result.output)
+        data = call.encode(codec, result.output, "output")
+    return None, None, data, tuple(movement.to_frame(call.scope) for movement in result.next_steps)
+
+
+_ENCODE_RESULT: Mapping[int, Callable[[Call, object], _Result]] = {
+    frames.METHOD_WAIT_FOR: _encode_wait_for_result,
+    frames.METHOD_EXECUTE: _encode_execute_result,
+    frames.METHOD_RPC: _encode_rpc_result,
+}
+
+
+def _invalid_result(call: Call, result: object, expected: str) -> InvalidStepResultError:
+    if inspect.iscoroutine(result):
+        # It would warn that it was never awaited, long after the report that says why.
+        result.close()
+        return InvalidStepResultError(f"{call.place} returned a coroutine from a function that is not async")
+    return InvalidStepResultError(f"{call.place} returned {type(result).__name__}, not {expected}")
+
+
+def _find_handler(flow: RegisteredFlow, assign: frames.Assign) -> Handler | None:
+    if assign.token.method == frames.METHOD_RPC:
+        return flow.rpcs.get(assign.name)
+    step = flow.steps.get(assign.name)
+    if step is None:
+        return None
+    return step.wait_for if assign.token.method == frames.METHOD_WAIT_FOR else step.execute
+
+
+def _payload_bytes(response: frames.Output) -> int:
+    size = len(response.output)
+    if response.decision is not None:
+        size += len(response.decision.output) + len(response.decision.reason)
+        size += sum(len(movement.input) for movement in response.decision.movements)
+    size += sum(len(movement.input) for movement in response.next_steps)
+    for pairs in (response.publications, response.locals, response.recorded):
+        size += sum(len(data) for _, data in pairs)
+    return size + sum(len(data) for _, data in response.writes if data is not None)
