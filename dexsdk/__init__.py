@@ -1,1 +1,151 @@
-"""The SDK of dexd."""
+"""Write durable Flows, run them in Workers, and drive them from Clients [SDK-1].
+
+Only the names exported here are the SDK's surface; modules with an underscore may change at any time.
+"""
+
+from dexsdk._codec import Codec, CodecRegistry, JsonCodec
+from dexsdk._readiness import PullQueueState, PullRegistrationState
+from dexsdk._registry import Registry
+from dexsdk.attribute import AnyAttribute, Attribute, AttributeMap
+from dexsdk.blob_cache import BlobCache, BlobCacheConfig, open_blob_cache
+from dexsdk.channel import AnyChannel, Channel, ChannelMap
+from dexsdk.condition import Condition
+from dexsdk.connection import ClientOptions, PullWorkerOptions, WorkerOptions
+from dexsdk.context import Context
+from dexsdk.credentials import Credential, FileCredential, TlsOptions
+from dexsdk.decision import (
+    UNSET,
+    StepDecision,
+    StepMovement,
+    dead_end,
+    force_complete,
+    force_fail,
+    go_to,
+    go_to_many,
+    go_to_multi,
+    graceful_complete,
+)
+from dexsdk.errors import (
+    DexServiceError,
+    FlowAlreadyStartedError,
+    FlowDefinitionError,
+    FlowNotActiveError,
+    FlowNotFoundError,
+    InvalidStepResultError,
+    LongPollTimeoutError,
+    NonRetryableError,
+    NoWorkerAvailableError,
+    PullRegistrationError,
+    RequestConflictError,
+    RetryAfter,
+    ValueMappingError,
+    ValueTooLargeError,
+    WorkerInvocationError,
+)
+from dexsdk.flow import Flow
+from dexsdk.options import (
+    IdReusePolicy,
+    RetryPolicy,
+    StartFlowOptions,
+    StepOptions,
+    StopFlowOptions,
+    StopType,
+    WaitForFailurePolicy,
+)
+from dexsdk.results import (
+    FlowInfo,
+    FlowResult,
+    HealthInfo,
+    HistoryEvent,
+    HistoryPage,
+    RecoveryError,
+    StepCompletion,
+    StopResult,
+)
+from dexsdk.rpc import RPCResult, rpc
+from dexsdk.schema import PersistenceSchema
+from dexsdk.status import FlowErrorType, FlowStatus, StepOutcome, StopOutcome
+from dexsdk.step import Step, StepList
+from dexsdk.step_execution import StepExecutionId
+from dexsdk.timer import Timer
+from dexsdk.wait import ConditionCombination, Wait
+
+__all__ = [
+    "UNSET",
+    "AnyAttribute",
+    "AnyChannel",
+    "Attribute",
+    "AttributeMap",
+    "BlobCache",
+    "BlobCacheConfig",
+    "Channel",
+    "ChannelMap",
+    "ClientOptions",
+    "Codec",
+    "CodecRegistry",
+    "Condition",
+    "ConditionCombination",
+    "Context",
+    "Credential",
+    "DexServiceError",
+    "FileCredential",
+    "Flow",
+    "FlowAlreadyStartedError",
+    "FlowDefinitionError",
+    "FlowErrorType",
+    "FlowInfo",
+    "FlowNotActiveError",
+    "FlowNotFoundError",
+    "FlowResult",
+    "FlowStatus",
+    "HealthInfo",
+    "HistoryEvent",
+    "HistoryPage",
+    "IdReusePolicy",
+    "InvalidStepResultError",
+    "JsonCodec",
+    "LongPollTimeoutError",
+    "NoWorkerAvailableError",
+    "NonRetryableError",
+    "PersistenceSchema",
+    "PullQueueState",
+    "PullRegistrationError",
+    "PullRegistrationState",
+    "PullWorkerOptions",
+    "RPCResult",
+    "RecoveryError",
+    "Registry",
+    "RequestConflictError",
+    "RetryAfter",
+    "RetryPolicy",
+    "StartFlowOptions",
+    "Step",
+    "StepCompletion",
+    "StepDecision",
+    "StepExecutionId",
+    "StepList",
+    "StepMovement",
+    "StepOptions",
+    "StepOutcome",
+    "StopFlowOptions",
+    "StopOutcome",
+    "StopResult",
+    "StopType",
+    "Timer",
+    "TlsOptions",
+    "ValueMappingError",
+    "ValueTooLargeError",
+    "Wait",
+    "WaitForFailurePolicy",
+    "WorkerInvocationError",
+    "WorkerOptions",
+    "dead_end",
+    "force_complete",
+    "force_fail",
+    "go_to",
+    "go_to_many",
+    "go_to_multi",
+    "graceful_complete",
+    "open_blob_cache",
+    "rpc",
+]

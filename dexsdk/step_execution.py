@@ -16,7 +16,8 @@ class StepExecutionId:
     number: int = 1
 
     def __post_init__(self) -> None:
-        if isinstance(self.number, bool) or not isinstance(self.number, int) or self.number < 1:
-            raise ValueError(f"number of a Step execution is {self.number!r}, an int of at least 1 is needed")
+        number: object = self.number
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(f"number of a Step execution is {number!r}, an int of at least 1 is needed")
         if isinstance(self.step_type, str):
             check_owned_name(self.step_type, "Step type")
