@@ -13,7 +13,12 @@ SYSTEMS = ("dexd", "pipeline", "floor")
 
 def main() -> None:
     arguments = _parser().parse_args()
-    effort = Effort(window_s=arguments.seconds, repeats=arguments.repeats, systems=frozenset(arguments.systems))
+    effort = Effort(
+        window_s=arguments.seconds,
+        repeats=arguments.repeats,
+        systems=frozenset(arguments.systems),
+        profiles=arguments.profile,
+    )
     asyncio.run(_measure_all(arguments.workloads, effort, arguments.out))
 
 
@@ -30,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=5.0, help="length of one run's window (5)")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each system; the median counts (3)")
     parser.add_argument("--out", type=Path, help="file to which the JSON lines are appended as well")
+    parser.add_argument("--profile", type=Path, help="directory for reports of where time goes; makes figures worse")
     return parser
 
 

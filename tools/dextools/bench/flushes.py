@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from dextools.bench.stage import CLIENT_MARGIN_S, Cast, cast_of
+from dextools.bench.stage import CLIENT_MARGIN_S, Cast, staged
 from dextools.bench.systems import System
 from dextools.bench.workloads import LoadPlan, Workload
 
@@ -36,7 +36,7 @@ class FlushCount(msgspec.Struct, frozen=True, kw_only=True):
 async def count_flushes(system: System, workload: Workload) -> FlushCount:
     """Runs some Flows of the workload one after the other and counts."""
     plan = LoadPlan(steps=workload.steps, at_once=1, warm_up_s=WARM_UP_S, window_s=WINDOW_MAX_S, flows_max=FLOWS)
-    async with cast_of(system, plan) as cast:
+    async with staged(system, plan) as cast:
         assert cast.server is not None, "only systems with a log are asked"
         trace = await SyscallTrace.attach(cast.server.pid)
         try:

@@ -71,6 +71,19 @@ class Child:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
+    async def ended(self) -> None:
+        """Waits until the process has ended of its own accord.
+
+        Raises:
+            ChildError: it failed, or does not end.
+        """
+        try:
+            code = await asyncio.wait_for(self._process.wait(), STOP_TIMEOUT_S)
+        except TimeoutError:
+            raise ChildError(f"{self.name}: still running after its result") from None
+        if code != 0:
+            raise ChildError(f"{self.name}: ended with {code}\n{self._log_tail()}")
+
     async def stop(self) -> None:
         """Asks the process to end and kills it when it does not."""
         if self._process.returncode is not None:

@@ -1,6 +1,7 @@
 """The order of a benchmark: systems take turns, so that a slow minute of the machine hits all of them."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -27,6 +28,8 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int
     systems: frozenset[str]
     """Names of the systems that take part."""
+    profiles: Path | None = None
+    """Directory for profiler reports; they cost throughput, so such rows are not comparable."""
 
 
 async def measure(workload: Workload, effort: Effort, environment: Environment) -> list[Row]:
@@ -48,8 +51,16 @@ async def _take_turns(workload: Workload, effort: Effort) -> dict[System, list[R
     plan = workload.plan(warm_up_s=WARM_UP_S, window_s=window_s)
     for _ in range(effort.repeats):
         for system, done in runs.items():
-            done.append(await perform(system, plan))
+            done.append(await perform(system, plan, _reports(effort, workload, system)))
     return runs
+
+
+def _reports(effort: Effort, workload: Workload, system: System) -> Path | None:
+    if effort.profiles is None:
+        return None
+    reports = effort.profiles / f"{workload.letter}-{system.name}"
+    reports.mkdir(parents=True, exist_ok=True)
+    return reports
 
 
 async def _floor(workload: Workload, effort: Effort) -> dict[System, Run]:

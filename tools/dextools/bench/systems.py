@@ -12,6 +12,12 @@ def _module(name: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", name, *arguments)
 
 
+def profiled(argv: tuple[str, ...], out: Path) -> tuple[str, ...]:
+    """The same program under the sampling profiler, which writes its report to ``out``."""
+    python, flag, module, *arguments = argv
+    return (python, flag, "dextools.bench.profiled", str(out), module, *arguments)
+
+
 class System(msgspec.Struct, frozen=True, kw_only=True):
     """Programs that run a workload together; the client is the one that drives it."""
 
@@ -19,14 +25,14 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     part: str = ""
     """Which part of the floor."""
     server: tuple[str, ...] = ()
-    """Command line; ``{data_dir}`` stands for an empty directory. Empty for a system without a server."""
+    """Command line; ``{directory}`` stands for the directory of the run. Empty for a system without a server."""
     worker: str = ""
     """Module of the worker process; empty for a system without workers."""
     client: str
     """Module of the client process."""
 
-    def server_argv(self, data_dir: Path) -> tuple[str, ...]:
-        return tuple(argument.format(data_dir=data_dir) for argument in self.server)
+    def server_argv(self, directory: Path) -> tuple[str, ...]:
+        return tuple(argument.format(directory=directory) for argument in self.server)
 
     def worker_argv(self, address: str) -> tuple[str, ...]:
         return _module(self.worker, address)
@@ -38,14 +44,14 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
 
 DEXD = System(
     name="dexd",
-    server=_module("dexd", "serve", "--data-dir", "{data_dir}", "--listen", "127.0.0.1:0"),
+    server=_module("dexd", "serve", "--data-dir", "{directory}/data", "--listen", "127.0.0.1:0"),
     worker="dextools.bench.product.worker",
     client="dextools.bench.product.client",
 )
 
 PIPELINE = System(
     name="pipeline",
-    server=_module("dextools.bench.pipeline.server", "{data_dir}"),
+    server=_module("dextools.bench.pipeline.server", "{directory}"),
     worker="dextools.bench.pipeline.worker",
     client="dextools.bench.pipeline.client",
 )
