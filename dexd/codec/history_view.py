@@ -1,0 +1,218 @@
+"""A run's history as people and programs read it [HIST-2..4]: GetHistory, `dex log` and the command line show this.
+
+Every event becomes its kind and a JSON object. The result of a Step method also shows what the method worked on: an
+input block, an output block and a context block [HIST-4]. What these hold lies in earlier events, so a view folds the
+run along while it goes through the events from the first one on.
+"""
+
+import base64
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from dexd.codec.views import HistoryEntry
+from dexd.core import events as e
+from dexd.core.config import KernelConfig
+from dexd.core.flow.evolve import evolve
+from dexd.core.flow.retry import policy_of
+from dexd.core.flow.state import RunState, StepExecution
+from dexd.core.ids import StepExecutionId
+from dexd.core.outcome import RecordedEvent
+from dexd.core.values import Method, RequestRecord
+
+Json: TypeAlias = Any
+"""Something msgspec encodes as JSON; user values are msgspec.Raw and are copied as they are [VAL-3]."""
+
+MethodResult: TypeAlias = e.WaitForCompleted | e.WaitForFailed | e.ExecuteCompleted | e.ExecuteFailed
+
+_encoder = msgspec.json.Encoder()
+_json_checker = msgspec.json.Decoder(msgspec.Raw)
+
+
+class HistoryView:
+    """Shows the events of one run; hand it every event in order from the first."""
+
+    __slots__ = ("_config", "_run", "_snapshot_versions")
+
+    def __init__(self, config: KernelConfig) -> None:
+        """`config` gives the defaults that Step options leave open."""
+        self._config = config
+        self._run: RunState | None = None
+        self._snapshot_versions: dict[StepExecutionId, int] = {}
+
+    def show(self, recorded: RecordedEvent) -> HistoryEntry:
+        """Show the next event."""
+        event = recorded.event
+        shown = self._fields(recorded)
+        # A Step's result ends its execution, so the blocks are made before the event is folded.
+        if isinstance(event, MethodResult):
+            shown.update(self._blocks(event, recorded.at))
+        self.skip(recorded)
+        assert self._run is not None
+        data = _encoder.encode(shown)
+        return HistoryEntry(recorded.version, self._run.run_id, recorded.at, type(event).__name__, data)
+
+    def skip(self, recorded: RecordedEvent) -> None:
+        """Take note of the next event without showing it."""
+        event = recorded.event
+        self._run = evolve(self._run, recorded)
+        if isinstance(event, e.StepDispatched):
+            self._snapshot_versions[event.step_execution_id] = recorded.version
+        elif isinstance(event, e.ExecuteCompleted | e.StepCanceled):
+            self._snapshot_versions.pop(event.step_execution_id, None)
+
+    def _fields(self, recorded: RecordedEvent) -> dict[str, Json]:
+        event = recorded.event
+        hidden = _HIDDEN.get(type(event), ())
+        return {name: _show(name, getattr(event, name)) for name in event.__struct_fields__ if name not in hidden}
+
+    # ---- blocks of a method's result [HIST-4] ----
+
+    def _blocks(self, event: MethodResult, at: int) -> dict[str, Json]:
+        run = self._run
+        assert run is not None
+        step = run.steps[event.step_execution_id]
+        return {
+            "input": self._input_block(step),
+            "output": _output_block(event),
+            "context": self._context_block(run, step, at),
+        }
+
+    def _input_block(self, step: StepExecution) -> dict[str, Json]:
+        return {
+            "value": _value(step.input),
+            "results": [_show_struct(result) for result in step.results],
+            "locals": {name: _value(value) for name, value in step.locals.items()},
+            "snapshot_version": self._snapshot_versions.get(step.step_execution_id, 0),
+        }
+
+    def _context_block(self, run: RunState, step: StepExecution, at: int) -> dict[str, Json]:
+        return {
+            "flow_id": run.flow_id,
+            "run_id": run.run_id,
+            "ordinal": run.ordinal,
+            "flow_type": run.flow_type,
+            "step_type": step.step_type,
+            "from_step": step.from_step,
+            "method": step.method.name,
+            "durability": "SYNC",
+            "options": self._effective_options(step),
+            "first_attempt_at": step.first_attempt_at,
+            "started_at": step.dispatched_at,
+            "duration_ms": at - step.dispatched_at,
+            "worker_id": step.worker_id,
+            "last_failure": None if step.failure is None else _show_struct(step.failure),
+            "recovery_error": None if step.recovery_error is None else _show_struct(step.recovery_error),
+        }
+
+    def _effective_options(self, step: StepExecution) -> dict[str, Json]:
+        options = step.options
+        timeout_ms = None
+        if options is not None:
+            is_wait_for = step.method is Method.WAIT_FOR
+            timeout_ms = options.wait_for_timeout_ms if is_wait_for else options.execute_timeout_ms
+        recovery = None if options is None else options.recovery
+        return {
+            "timeout_ms": self._config.method_timeout_ms if timeout_ms is None else timeout_ms,
+            "retry": _show_struct(policy_of(step)),
+            "non_retryable_errors": [] if options is None else options.non_retryable_errors,
+            "wait_for_failure": "FAIL_FLOW" if options is None else options.wait_for_failure.name,
+            "recovery_step_type": None if recovery is None else recovery.step_type,
+        }
+
+
+def _output_block(event: MethodResult) -> dict[str, Json]:
+    match event:
+        case e.WaitForCompleted():
+            return {
+                "wait": _show_struct(event.wait),
+                **_effects(event),
+                "locals": {name: _value(value) for name, value in event.locals},
+            }
+        case e.ExecuteCompleted():
+            decision = {"kind": event.decision.name, "output": _value(event.output), "reason": event.reason}
+            return {"decision": decision, **_effects(event)}
+        case _:
+            return {"failure": _show_struct(event.failure)}
+
+
+def _effects(event: e.WaitForCompleted | e.ExecuteCompleted) -> dict[str, Json]:
+    return {
+        "writes": _show("writes", event.writes),
+        "publications": _show("messages", event.messages),
+        "recorded": _show("recorded", event.recorded),
+    }
+
+
+_BLOCK_FIELDS = ("wait", "failure", "decision", "output", "reason", "writes", "messages", "locals", "recorded")
+_HIDDEN: dict[type[e.Event], tuple[str, ...]] = {
+    e.FlowStarted: ("digest", "seed"),
+    **dict.fromkeys((e.WaitForCompleted, e.WaitForFailed, e.ExecuteCompleted, e.ExecuteFailed), _BLOCK_FIELDS),
+}
+"""Fields without meaning for a reader, and those that a method's result shows in its blocks."""
+
+
+# ---- parts ------------------------------------------------------------------------------------------------------
+
+
+def _show(name: str, part: Any) -> Json:
+    """Show one field; tuples whose elements have names get them from `_SHAPES`."""
+    shape = _SHAPES.get(name)
+    if shape is not None and isinstance(part, tuple):
+        return [shape(element) for element in part]
+    return _show_part(part)
+
+
+def _show_part(part: Any) -> Json:
+    match part:
+        case RequestRecord():
+            return {"request_id": part.request_id}
+        case msgspec.Struct():
+            return _show_struct(part)
+        case bytes():
+            return _value(part)
+        case tuple() | list():
+            return [_show_part(element) for element in part]
+        case _ if hasattr(part, "name"):
+            return part.name
+        case _:
+            return part
+
+
+def _show_struct(struct: msgspec.Struct) -> dict[str, Json]:
+    return {name: _show(name, getattr(struct, name)) for name in struct.__struct_fields__}
+
+
+def _value(value: bytes | None) -> Json:
+    """Splice a user's value in as the JSON it is; no value at all is null."""
+    if not value:
+        return None
+    try:
+        value.decode()
+        return _json_checker.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # Only a foreign client can have stored this; it must not break the page that shows it.
+        return {"invalid_json_base64": base64.b64encode(value).decode()}
+
+
+def _named(*names: str) -> Callable[[Iterable[Any]], dict[str, Json]]:
+    return lambda parts: {name: _show_part(part) for name, part in zip(names, parts, strict=True)}
+
+
+def _key_and_value(pair: tuple[str, bytes | None]) -> dict[str, Json]:
+    return {"key": pair[0], "value": _value(pair[1])}
+
+
+def _message(parts: tuple[Any, ...]) -> dict[str, Json]:
+    names = ("message_id", "channel", "value") if len(parts) == 3 else ("message_id", "value")
+    return _named(*names)(parts)
+
+
+_SHAPES: dict[str, Callable[[Any], Json]] = {
+    "attributes": _key_and_value,
+    "writes": _key_and_value,
+    "recorded": _named("name", "value"),
+    "messages": _message,
+    "consumed": _named("condition_index", "message_ids"),
+}

@@ -1,0 +1,290 @@
+"""Session batches from workers, as commands [WIRE-2, WIRE-5].
+
+A batch is decoded whole. Only when that fails are its frames taken one by one, so that a bad one fails alone: a result
+that makes no sense becomes a failed attempt, anything else is skipped and counted [DELIV-5]. `outbound` is the other
+direction.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+from google.protobuf.message import DecodeError as ProtoDecodeError
+
+from dexd.codec.faults import COUNT_MAX, duration_fault, key_fault, name_fault, plan_fault
+from dexd.codec.step_plans import plan_of_movement
+from dexd.core import commands as c
+from dexd.core.config import NAME_LENGTH_MAX
+from dexd.core.ids import CallId, QueueName, RunId, SessionId, StreamNumber
+from dexd.core.values import (
+    Condition,
+    ConditionKind,
+    Decision,
+    DecisionKind,
+    Failure,
+    Method,
+    Response,
+    StepPlan,
+    Token,
+    Wait,
+    WaitKind,
+)
+from dexpb.v1 import frames
+from dexpb.v1.worker_service_pb2 import SessionBatch
+
+MALFORMED_OUTPUT = "MalformedOutput"
+"""Error type of an attempt whose result could not be read."""
+
+DETAIL_LENGTH_MAX = 16 * 1024
+STACK_LENGTH_MAX = 64 * 1024
+"""Characters kept of a failure's texts [OPT-6]."""
+
+ERROR_CLASSES_MAX = 100
+"""Class names kept of a failure; deeper hierarchies do not exist."""
+
+CALL_LENGTH_MAX = 2 * NAME_LENGTH_MAX
+"""Longest call or run ID in a token; ours are a name and a few characters."""
+
+INTEGER_MAX = 2**63 - 1
+"""Largest instant that every reader of the log can hold."""
+
+_batch_decoder = msgspec.msgpack.Decoder(list[frames.WorkerFrame])
+_raw_batch_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_frame_decoder = msgspec.msgpack.Decoder(frames.WorkerFrame)
+
+
+class Received(msgspec.Struct, frozen=True):
+    """What one batch says."""
+
+    commands: list[c.WorkerCommand]
+    skipped: int
+    """Frames that this version does not know or that make no sense."""
+
+
+def decode_batch(message: bytes, session: SessionId) -> Received:
+    """Read one SessionBatch message of an open session; never raises, whatever the bytes are."""
+    return receive(*decode_frames(message), session)
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """A result that cannot be used although it says which call it belongs to."""
+
+    stream: int
+    token: frames.Token
+    problem: str
+
+
+Decoded: TypeAlias = frames.WorkerFrame | Broken
+
+
+def decode_frames(message: bytes) -> tuple[list[Decoded], int]:
+    """Give the frames of one SessionBatch message in order, and how many could not be read."""
+    try:
+        data = SessionBatch.FromString(message).frames
+    except ProtoDecodeError:
+        return [], 1
+    try:
+        return list(_batch_decoder.decode(data)), 0
+    except (msgspec.DecodeError, RecursionError):
+        return _decode_one_by_one(data)
+
+
+def _decode_one_by_one(data: bytes) -> tuple[list[Decoded], int]:
+    try:
+        raws = _raw_batch_decoder.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return [], 1
+    decoded = [frame for frame in map(_decode_alone, raws) if frame is not None]
+    return decoded, len(raws) - len(decoded)
+
+
+def _decode_alone(raw: msgspec.Raw) -> Decoded | None:
+    try:
+        return _frame_decoder.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return _salvage(raw, str(error))
+
+
+def _salvage(raw: msgspec.Raw, problem: str) -> Broken | None:
+    """Find out whose result an unreadable frame is, so that its call does not wait for its timeout."""
+    try:
+        match msgspec.msgpack.decode(raw):
+            case [tag, int(stream), token, *_] if tag in _RESULT_TAGS:
+                return Broken(stream, msgspec.convert(token, frames.Token), problem)
+    except (msgspec.MsgspecError, RecursionError):
+        pass
+    return None
+
+
+_RESULT_TAGS = (frames.Output.__struct_config__.tag, frames.Failed.__struct_config__.tag)
+
+
+# ---- frames to commands -----------------------------------------------------------------------------------------
+
+
+def receive(decoded: Sequence[Decoded], skipped: int, session: SessionId) -> Received:
+    """Turn frames of an open session into commands; a frame that has no place there is skipped."""
+    commands: list[c.WorkerCommand] = []
+    for frame in decoded:
+        convert = _CONVERSIONS.get(type(frame))
+        try:
+            if convert is None:
+                skipped += 1
+            else:
+                commands.append(convert(frame, session))
+        except ValueError as error:
+            refused = _refused_result(frame, session, str(error))
+            if refused is None:
+                skipped += 1
+            else:
+                commands.append(refused)
+    return Received(commands, skipped)
+
+
+def _refused_result(frame: Decoded, session: SessionId, problem: str) -> c.FailCall | None:
+    if not isinstance(frame, frames.Output | frames.Failed):
+        return None
+    try:
+        return _broken(Broken(frame.stream, frame.token, problem), session)
+    except ValueError:
+        return None
+
+
+def _broken(frame: Broken, session: SessionId) -> c.FailCall:
+    failure = Failure(MALFORMED_OUTPUT, frame.problem)
+    return c.FailCall(session, StreamNumber(frame.stream), to_token(frame.token), failure)
+
+
+def to_token(token: frames.Token) -> Token:
+    """Read a delivery token; ValueError if it cannot be one of ours."""
+    if len(token.run_id) > CALL_LENGTH_MAX or len(token.call) > CALL_LENGTH_MAX:
+        raise ValueError("the token is not one of ours")
+    return Token(RunId(token.run_id), CallId(token.call), Method(token.method), token.attempt, token.delivery)
+
+
+def _open_stream(frame: frames.OpenStream, session: SessionId) -> c.OpenStream:
+    if frame.stream < 1:
+        raise ValueError("stream numbers begin at 1")
+    return c.OpenStream(session, StreamNumber(frame.stream), QueueName(frame.queue))
+
+
+def _close_stream(frame: frames.CloseStream, session: SessionId) -> c.CloseStream:
+    return c.CloseStream(session, StreamNumber(frame.stream))
+
+
+def _decline(frame: frames.Decline, session: SessionId) -> c.DeclineCall:
+    reason = frame.reason if name_fault(frame.reason, "reason") is None else "UNREADABLE"
+    return c.DeclineCall(session, StreamNumber(frame.stream), to_token(frame.token), reason)
+
+
+def _accepted(frame: frames.Accepted | frames.Heartbeat, session: SessionId) -> c.AcceptCall:
+    return c.AcceptCall(session, StreamNumber(frame.stream), to_token(frame.token))
+
+
+def _failed(frame: frames.Failed, session: SessionId) -> c.FailCall:
+    return c.FailCall(session, StreamNumber(frame.stream), to_token(frame.token), _to_failure(frame.failure))
+
+
+def _pong(frame: frames.Pong, session: SessionId) -> c.AnswerPing:
+    return c.AnswerPing(session, frame.nonce)
+
+
+def _goodbye(frame: frames.Goodbye, session: SessionId) -> c.DrainSession:  # noqa: ARG001 - one signature for the table
+    return c.DrainSession(session)
+
+
+def _output(frame: frames.Output, session: SessionId) -> c.CompleteCall:
+    response = Response(
+        None if frame.wait is None else _to_wait(frame.wait),
+        None if frame.decision is None else _to_decision(frame.decision),
+        frame.writes,
+        frame.publications,
+        frame.locals,
+        frame.recorded,
+        frame.output,
+        _to_plans(frame.next_steps),
+    )
+    for key, _ in frame.writes:
+        _refuse(key_fault(key, "Attribute"))
+    for key, _ in frame.publications:
+        _refuse(key_fault(key, "Channel"))
+    for name, _ in frame.locals:
+        _refuse(name_fault(name, "Step local"))
+    for name, _ in frame.recorded:
+        _refuse(name_fault(name, "recorded event"))
+    return c.CompleteCall(session, StreamNumber(frame.stream), to_token(frame.token), response)
+
+
+_CONVERSIONS: dict[type[Decoded], Callable[[Any, SessionId], c.WorkerCommand]] = {
+    frames.OpenStream: _open_stream,
+    frames.CloseStream: _close_stream,
+    frames.Decline: _decline,
+    frames.Accepted: _accepted,
+    frames.Heartbeat: _accepted,
+    frames.Output: _output,
+    frames.Failed: _failed,
+    frames.Pong: _pong,
+    frames.Goodbye: _goodbye,
+    Broken: _broken,
+}
+"""Hello is missing on purpose: it is read by `hello`, once, before the session is open."""
+
+
+# ---- parts of results -------------------------------------------------------------------------------------------
+
+
+def _refuse(fault: str | None) -> None:
+    if fault is not None:
+        raise ValueError(fault)
+
+
+def _to_plans(movements: tuple[frames.Movement, ...]) -> tuple[StepPlan, ...]:
+    if not movements:
+        return ()
+    plans = tuple(map(plan_of_movement, movements))
+    for plan in plans:
+        _refuse(plan_fault(plan))
+    return plans
+
+
+def _to_decision(decision: frames.Decision) -> Decision:
+    return Decision(DecisionKind(decision.kind), _to_plans(decision.movements), decision.output, decision.reason)
+
+
+def _to_wait(wait: frames.Wait) -> Wait:
+    return Wait(WaitKind(wait.kind), tuple(map(_to_condition, wait.conditions)), wait.combinations)
+
+
+def _to_condition(condition: frames.Condition) -> Condition:
+    if condition.condition_id:
+        _refuse(name_fault(condition.condition_id, "condition ID"))
+    if condition.channel:
+        _refuse(key_fault(condition.channel, "Channel"))
+    if condition.at_ms is not None and abs(condition.at_ms) > INTEGER_MAX:
+        raise ValueError(f"Timer instant {condition.at_ms} is out of range")
+    for bound in (condition.at_least, condition.at_most or 0):
+        if not 0 <= bound <= COUNT_MAX:
+            raise ValueError(f"Channel bound {bound}, allowed are 0 to {COUNT_MAX}")
+    return Condition(
+        ConditionKind(condition.kind),
+        condition.condition_id,
+        condition.duration_ms,
+        condition.at_ms,
+        condition.channel,
+        condition.at_least,
+        condition.at_most,
+    )
+
+
+def _to_failure(failure: frames.Failure) -> Failure:
+    """Take a handler's failure; texts are cut, never refused [OPT-6]."""
+    if failure.retry_after_ms is not None:
+        _refuse(duration_fault(failure.retry_after_ms, "retry delay"))
+    return Failure(
+        failure.error_type[:NAME_LENGTH_MAX],
+        failure.detail[:DETAIL_LENGTH_MAX],
+        failure.stack[:STACK_LENGTH_MAX],
+        failure.non_retryable,
+        failure.retry_after_ms,
+        failure.error_classes[:ERROR_CLASSES_MAX],
+    )
