@@ -1,0 +1,218 @@
+"""Where handlers run: sync ones in threads, async ones as tasks of the loop that started the worker [REG-2].
+
+A cancellation may overtake its call. The session marks the delivery first and tells the runner then, so whoever starts
+a handler looks at the mark after it has made the handler reachable for `cancel`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TypeAlias
+
+from dexpb.v1 import frames
+from dexsdk._handler_threads import HandlerThreads
+from dexsdk._invoker import Invoker, PreparedCall
+from dexsdk._link import SessionLink, now_ms
+from dexsdk._registry import Registry
+from dexsdk._session import CANCEL_DRAINING, Delivery, Result
+
+BLOCKED_AFTER_MS = 5_000
+"""An event loop that does not turn for this long is reported; async code turns it many times a second."""
+
+CHECK_EVERY_MS = 1_000
+"""How often the loop is asked for a sign of life."""
+
+THREADS_CLOSE_S = 1.0
+"""How long idle threads may take to end."""
+
+HandlerKey: TypeAlias = tuple[str, str, int]
+"""Flow type, Step type or RPC name, method."""
+
+logger = logging.getLogger("dexsdk.worker")
+
+
+class ThreadRunner:
+    """Runs sync handlers, one thread each."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._invoker = Invoker(registry)
+        self._threads = HandlerThreads()
+        self._started: dict[Delivery, PreparedCall] = {}
+
+    def start(self, link: SessionLink, deliveries: Sequence[Delivery]) -> None:
+        """See HandlerRunner."""
+        for delivery in deliveries:
+            self._threads.submit(partial(self._run, link, delivery))
+
+    def cancel(self, delivery: Delivery) -> None:
+        """See HandlerRunner; the handler polls for it."""
+        prepared = self._started.get(delivery)
+        if prepared is not None:
+            prepared.request_cancellation()
+
+    def check(self, now: int) -> None:
+        """See SupervisedRunner; a blocked thread holds up nobody else."""
+
+    def close(self) -> None:
+        """See SupervisedRunner."""
+        self._threads.close(THREADS_CLOSE_S)
+
+    def _run(self, link: SessionLink, delivery: Delivery) -> None:
+        prepared = prepare_or_answer(self._invoker, link, delivery)
+        if prepared is None:
+            return
+        self._started[delivery] = prepared
+        if delivery.cancel_reason is not None:
+            prepared.request_cancellation()
+        try:
+            link.finish(delivery, prepared.run())
+        finally:
+            del self._started[delivery]
+
+
+class LoopRunner:
+    """Runs async handlers on one event loop, and sync ones beside it in threads."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._invoker = Invoker(registry)
+        self._sync = ThreadRunner(registry)
+        self._async_handlers = find_async_handlers(registry)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: dict[Delivery, asyncio.Task[None]] = {}
+        self._started: dict[Delivery, PreparedCall] = {}
+        self._asked_at = 0
+        self._is_asked = False
+        self._is_block_reported = False
+
+    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Use this loop; before the worker starts."""
+        self._loop = loop
+
+    def start(self, link: SessionLink, deliveries: Sequence[Delivery]) -> None:
+        """See HandlerRunner; one wake-up of the loop for the whole batch."""
+        on_loop: list[Delivery] = []
+        in_threads: list[Delivery] = []
+        for delivery in deliveries:
+            is_async = key_of(delivery.assign) in self._async_handlers
+            (on_loop if is_async else in_threads).append(delivery)
+        self._sync.start(link, in_threads)
+        if on_loop:
+            self._call_soon(partial(self._begin, link, on_loop))
+
+    def cancel(self, delivery: Delivery) -> None:
+        """See HandlerRunner; an async handler gets asyncio.CancelledError."""
+        self._sync.cancel(delivery)
+        if key_of(delivery.assign) in self._async_handlers:
+            self._call_soon(partial(self._cancel, delivery))
+
+    def check(self, now: int) -> None:
+        """See SupervisedRunner; reports a handler that blocks the loop, by name."""
+        if self._bound_loop.is_closed():
+            raise RuntimeError("the event loop was closed before its worker was stopped")
+        if not self._is_asked:
+            if now - self._asked_at >= CHECK_EVERY_MS:
+                self._asked_at = now
+                self._is_asked = True
+                self._call_soon(self._show_life)
+        elif now - self._asked_at >= BLOCKED_AFTER_MS and not self._is_block_reported:
+            self._is_block_reported = True
+            logger.warning("event_loop_blocked for %d ms by %s", now - self._asked_at, self._blocker())
+
+    def close(self) -> None:
+        """See SupervisedRunner."""
+        self._sync.close()
+
+    @property
+    def _bound_loop(self) -> asyncio.AbstractEventLoop:
+        assert self._loop is not None, "bind comes before start"
+        return self._loop
+
+    def _call_soon(self, callback: Callable[[], object]) -> None:
+        # A closed loop is found by `check`, which ends the worker; the session's thread must not die of it.
+        with suppress(RuntimeError):
+            self._bound_loop.call_soon_threadsafe(callback)
+
+    def _begin(self, link: SessionLink, deliveries: Sequence[Delivery]) -> None:
+        for delivery in deliveries:
+            self._tasks[delivery] = self._bound_loop.create_task(self._run(link, delivery))
+
+    async def _run(self, link: SessionLink, delivery: Delivery) -> None:
+        try:
+            prepared = prepare_or_answer(self._invoker, link, delivery)
+            if prepared is not None:
+                self._started[delivery] = prepared
+                link.finish(delivery, await self._result_of(delivery, prepared))
+        finally:
+            self._started.pop(delivery, None)
+            del self._tasks[delivery]
+
+    async def _result_of(self, delivery: Delivery, prepared: PreparedCall) -> Result | None:
+        """Run the handler; None when it was canceled so that the call can run elsewhere."""
+        try:
+            result = await prepared.run_async()
+        except asyncio.CancelledError as error:
+            return None if delivery.cancel_reason == CANCEL_DRAINING else prepared.failed(error)
+        if isinstance(result, frames.Failed) and delivery.cancel_reason is None and is_being_canceled():
+            # The loop is ending under the worker. That is no fault of the handler and should not cost it an attempt.
+            return None
+        return result
+
+    def _cancel(self, delivery: Delivery) -> None:
+        prepared = self._started.get(delivery)
+        # A task that has not started yet sees the mark on its delivery; canceling it would keep it from answering.
+        if prepared is not None:
+            prepared.request_cancellation()
+            self._tasks[delivery].cancel()
+
+    def _show_life(self) -> None:
+        self._is_asked = False
+        self._is_block_reported = False
+
+    def _blocker(self) -> str:
+        current = asyncio.current_task(self._bound_loop)
+        for delivery, task in tuple(self._tasks.items()):
+            if task is current:
+                return str(delivery)
+        return f"a task that is no handler: {current}"
+
+
+def is_being_canceled() -> bool:
+    """Whether somebody asked the current task to end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def prepare_or_answer(invoker: Invoker, link: SessionLink, delivery: Delivery) -> PreparedCall | None:
+    """Give the call ready to run, or answer it and give None."""
+    if delivery.cancel_reason is not None:
+        link.skip(delivery)
+        return None
+    delivery.started_at = now_ms()
+    prepared = invoker.prepare(delivery.assign)
+    if isinstance(prepared, PreparedCall):
+        return prepared
+    if isinstance(prepared, frames.Decline):
+        link.decline(delivery, prepared.reason)
+    else:
+        link.finish(delivery, prepared)
+    return None
+
+
+def key_of(assign: frames.Assign) -> HandlerKey:
+    """Name the handler that a call is for."""
+    return assign.flow_type, assign.name, assign.token.method
+
+
+def find_async_handlers(registry: Registry) -> frozenset[HandlerKey]:
+    """Name all coroutine handlers; which runner a call needs is known before user code touches its input."""
+    keys: set[HandlerKey] = set()
+    for flow in registry.flows:
+        for step in flow.steps.values():
+            if step.has_wait_for and step.wait_for.is_async:
+                keys.add((flow.flow_type, step.step_type, frames.METHOD_WAIT_FOR))
+            if step.execute.is_async:
+                keys.add((flow.flow_type, step.step_type, frames.METHOD_EXECUTE))
+        keys |= {(flow.flow_type, name, frames.METHOD_RPC) for name, rpc in flow.rpcs.items() if rpc.is_async}
+    return frozenset(keys)

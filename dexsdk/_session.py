@@ -1,0 +1,387 @@
+"""The worker's side of a session as a state machine: frames and `now` in, orders out [WIRE-2..11].
+
+Nothing here touches a socket, a clock or a thread; `_engine` owns those and serialises every call. The machine outlives
+the connections that carry it:
+
+    connect() -> Hello -> receive(Welcome) -> open ... disconnect() -> connect() -> ...
+
+What must survive a connection is kept here: calls that still run, and results that the server has not acknowledged.
+Both are presented again in the next Hello, and the results are sent again after its Welcome [WIRE-10]. Sending a result
+twice is safe because the server refuses the second one by its token; losing one would leave the call to a redelivery.
+All instants are milliseconds of one monotonic clock.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import msgspec
+
+from dexpb.v1 import frames
+from dexsdk._readiness import Readiness
+from dexsdk._slots import Slots
+from dexsdk._streams import StreamTable
+from dexsdk._wire import FRAME_BYTES_MAX, Received, UndecodableAssign
+
+SDK_NAME = "dexsdk-python"
+
+ACCEPT_AFTER_MS = 1_000
+"""A call that runs this long is reported as accepted; faster ones answer first. The server waits 5 s [DELIV-3]."""
+
+PONG_EVERY_MS = 20_000
+"""While a call runs the worker shows life this often, asked or not [WIRE-7]."""
+
+RELEASED_BY_FORCE = frozenset({frames.CANCEL_FLOW_CLOSED, frames.CANCEL_STEP_CANCELED})
+"""Cancellations after whose grace a handler that goes on loses its slot [STOP-4]."""
+
+CANCEL_DRAINING = "DRAINING"
+"""Why the worker itself cancels a call that outlives its drain timeout [DRAIN-1]."""
+
+Result: TypeAlias = frames.Output | frames.Failed
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerIdentity:
+    """Who the worker is and what it can serve; the same in every Hello of one process."""
+
+    worker_id: str
+    """The app worker ID, which is also the name of the worker's own queue [QUEUE-1, QUEUE-2]."""
+    incarnation: str
+    sdk_version: str
+    flows: tuple[frames.FlowDescriptor, ...]
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The worker queue and one queue per Flow type [QUEUE-1]."""
+        return (self.worker_id, *(flow.flow_type for flow in self.flows))
+
+
+class Delivery:
+    """One call from its Assign until its result is acknowledged. The runner sets `started_at`, the session the rest."""
+
+    __slots__ = (
+        "assign",
+        "cancel_reason",
+        "is_accepted",
+        "is_released",
+        "queue",
+        "release_at",
+        "result",
+        "started_at",
+        "stream",
+    )
+
+    def __init__(self, assign: frames.Assign, queue: str) -> None:
+        self.assign = assign
+        self.queue = queue
+        self.stream = assign.stream
+        """Its stream in the current session."""
+        self.started_at: int | None = None
+        """When its handler started; None while it waits for the user's loop or a thread."""
+        self.is_accepted = False
+        self.cancel_reason: str | None = None
+        self.release_at: int | None = None
+        """When its slot is taken away although the handler goes on [STOP-4]."""
+        self.is_released = False
+        self.result: Result | None = None
+
+    def __str__(self) -> str:
+        return f"{self.assign.flow_type}.{self.assign.name} ({self.assign.token.call} of Flow {self.assign.flow_id!r})"
+
+
+@dataclass(slots=True)
+class Orders:
+    """Everything owed after some input: send first, then start, so that no Pong or decline waits for user code."""
+
+    send: list[frames.WorkerFrame] = field(default_factory=list)
+    start: list[Delivery] = field(default_factory=list)
+    """Calls whose handlers are to be run."""
+    cancel: list[Delivery] = field(default_factory=list)
+    """Calls whose handlers are to be asked to stop."""
+    abandoned: list[Delivery] = field(default_factory=list)
+    """Calls that lost their slot although the handler goes on; to be logged."""
+    reserve_declines: list[frames.Assign] = field(default_factory=list)
+    """Steps declined only because of the RPC reserve; to be logged [RES-6]."""
+    welcome: frames.Welcome | None = None
+
+
+class Session:
+    """One session of a worker, over all its connections."""
+
+    def __init__(
+        self, identity: WorkerIdentity, slots: Slots, readiness: Readiness, idle_streams_per_queue: int
+    ) -> None:
+        self._identity = identity
+        self._slots = slots
+        self._streams = StreamTable(identity.queues, idle_streams_per_queue, readiness)
+        self._names = {
+            flow.flow_type: (frozenset(flow.step_types), frozenset(flow.rpc_names)) for flow in identity.flows
+        }
+        self._running: dict[frames.Token, Delivery] = {}
+        self._unacknowledged: dict[frames.Token, Delivery] = {}
+        self._presented: dict[int, str] = {}
+        """Streams and queues named in the Hello that waits for its Welcome."""
+        self._is_open = False
+        self._is_resuming = False
+        """Whether the batch that brought the Welcome is not yet over."""
+        self._is_leaving = False
+        self._is_draining = False
+        self._showed_life_at = 0
+        self.frame_bytes_max = FRAME_BYTES_MAX
+        """The server's frame limit, as far as it is known."""
+        self.ignored_frames = 0
+        """Frames that made no sense when they came; counted, never fatal [WIRE-5]."""
+        self.refused_results = 0
+        """Results that the server did not want [DELIV-2]."""
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing runs and every result is acknowledged."""
+        return not self._running and not self._unacknowledged
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the current connection got its Welcome."""
+        return self._is_open
+
+    @property
+    def running(self) -> tuple[Delivery, ...]:
+        """Calls whose handlers have not ended, oldest first."""
+        return tuple(self._running.values())
+
+    @property
+    def is_to_be_left(self) -> bool:
+        """Whether the server asked to reconnect and nothing holds us here any more [DRAIN-3]."""
+        return self._is_leaving and self.is_quiet
+
+    def connect(self) -> frames.Hello:
+        """Begin a connection: the Hello presents all calls that the server may still wait for [WIRE-10]."""
+        for delivery in self._unacknowledged.values():
+            # Its stream may serve another call by now, and a number stands for one presented call only.
+            delivery.stream = self._streams.next_number()
+        presented = [*self._running.values(), *self._unacknowledged.values()]
+        self._presented = {delivery.stream: delivery.queue for delivery in presented}
+        return frames.Hello(
+            protocol_min=frames.PROTOCOL_MIN,
+            protocol_max=frames.PROTOCOL_MAX,
+            worker_id=self._identity.worker_id,
+            incarnation=self._identity.incarnation,
+            sdk_name=SDK_NAME,
+            sdk_version=self._identity.sdk_version,
+            max_concurrent_tasks=self._slots.limit,
+            reserved_rpc_tasks=self._slots.limit - self._slots.step_limit,
+            flows=self._identity.flows,
+            running=tuple(
+                frames.RunningCall(delivery.stream, delivery.queue, delivery.assign.token) for delivery in presented
+            ),
+        )
+
+    def disconnect(self) -> None:
+        """The connection is gone, whatever ended it; handlers go on and their results wait for the next one."""
+        self._streams.end()
+        self._is_open = False
+        self._is_resuming = False
+        self._is_leaving = False
+
+    def receive(self, received: Sequence[Received], now: int) -> Orders:
+        """Take a batch of frames from the server, in order."""
+        orders = Orders()
+        for frame in received:
+            self._receive_frame(frame, now, orders)
+        if self._is_resuming:
+            self._resume(now, orders)
+        self._open_missing(now, orders.send)
+        return orders
+
+    def finish(self, delivery: Delivery, result: Result | None, now: int) -> list[frames.WorkerFrame]:
+        """Take the result of a handler that ended; it is kept until the server acknowledges it.
+
+        None gives no answer at all: the delivery is lost with the session and the call runs elsewhere [LOST-1]. Late
+        results of calls that lost their slot by force are dropped, the server got its answer then.
+        """
+        send: list[frames.WorkerFrame] = []
+        if delivery.is_released:
+            return send
+        del self._running[delivery.assign.token]
+        self._slots.release()
+        if result is not None:
+            delivery.result = result
+            self._unacknowledged[delivery.assign.token] = delivery
+            if self._is_open:
+                self._send_result(delivery, now, send)
+        self._open_missing(now, send)
+        return send
+
+    def skip(self, delivery: Delivery, now: int) -> list[frames.WorkerFrame]:
+        """Give back a call that was canceled before its handler started."""
+        token = delivery.assign.token
+        if delivery.cancel_reason != CANCEL_DRAINING:
+            failure = frames.Failure("CancelledError", f"canceled before the handler started: {delivery.cancel_reason}")
+            return self.finish(delivery, frames.Failed(delivery.stream, token, failure), now)
+        return self.decline(delivery, frames.DECLINE_DRAINING, now)
+
+    def decline(self, delivery: Delivery, reason: str, now: int) -> list[frames.WorkerFrame]:
+        """Give back a call that was taken and turns out not to be runnable; no handler was started."""
+        send = self.finish(delivery, None, now)
+        if self._is_open:
+            send.insert(0, frames.Decline(delivery.stream, delivery.assign.token, reason))
+            self._streams.vacate(delivery.stream, now)
+        return send
+
+    def tick(self, now: int) -> Orders:
+        """Do what is due: acceptances, a sign of life, streams, slots of handlers that ignore their cancellation."""
+        orders = Orders()
+        for delivery in self.running:
+            if delivery.release_at is not None and now >= delivery.release_at:
+                self._release_by_force(delivery, now, orders)
+        if self._is_open:
+            self._accept_slow_calls(now, orders)
+            self._show_life(now, orders)
+            orders.send += self._streams.close_surplus(now)
+            self._open_missing(now, orders.send)
+        return orders
+
+    def drain(self) -> list[frames.WorkerFrame]:
+        """Take no more calls, on this connection and on all later ones [DRAIN-1, DRAIN-2]."""
+        is_news = self._is_open and not self._is_draining
+        self._is_draining = True
+        return [frames.Goodbye()] if is_news else []
+
+    def cancel_running(self) -> tuple[Delivery, ...]:
+        """Mark all running calls as canceled by the drain, and give them [DRAIN-1]."""
+        for delivery in self.running:
+            delivery.cancel_reason = delivery.cancel_reason or CANCEL_DRAINING
+        return self.running
+
+    def _receive_frame(self, frame: Received, now: int, orders: Orders) -> None:
+        match frame:
+            case frames.Assign():
+                self._on_assign(frame, now, orders)
+            case frames.Ack():
+                self._on_ack(frame, now)
+            case frames.StreamOpened(stream=stream):
+                self._streams.on_opened(stream, now)
+            case frames.Ping(nonce=nonce):
+                orders.send.append(frames.Pong(nonce))
+            case frames.Cancel():
+                self._on_cancel(frame, now, orders)
+            case frames.StreamClosed(stream=stream):
+                self._streams.on_closed(stream)
+            case frames.StreamRejected():
+                self._streams.on_rejected(frame, now)
+            case frames.Welcome():
+                self._on_welcome(frame, now, orders)
+            case frames.Reconnect():
+                self._is_leaving = True
+            case UndecodableAssign(stream=stream, token=token):
+                orders.send.append(frames.Decline(stream, token, frames.DECLINE_UNDECODABLE))
+            case _:
+                self.ignored_frames += 1
+
+    def _on_welcome(self, frame: frames.Welcome, now: int, orders: Orders) -> None:
+        orders.welcome = frame
+        self.frame_bytes_max = frame.max_frame_bytes
+        self._is_open = True
+        self._showed_life_at = now
+        self._streams.begin(frame.max_streams, self._presented)
+        self._is_resuming = True
+
+    def _resume(self, now: int, orders: Orders) -> None:
+        # After the whole batch that brought the Welcome: what it acknowledged need not be sent, and a result sent
+        # twice would stand in the Flow's history as a refused one.
+        self._is_resuming = False
+        for delivery in self._unacknowledged.values():
+            self._send_result(delivery, now, orders.send)
+        if self._is_draining:
+            orders.send.append(frames.Goodbye())
+        else:
+            # Also with all slots busy: a queue without any stream would look unserved to the server.
+            orders.send += self._streams.open_missing(now)
+
+    def _on_ack(self, frame: frames.Ack, now: int) -> None:
+        delivery = self._unacknowledged.pop(frame.token, None)
+        self.refused_results += not frame.accepted
+        if delivery is not None and self._is_resuming:
+            self._streams.vacate(delivery.stream, now)
+
+    def _on_assign(self, assign: frames.Assign, now: int, orders: Orders) -> None:
+        reason = self._refusal(assign, now, orders)
+        if reason is not None:
+            orders.send.append(frames.Decline(assign.stream, assign.token, reason))
+            return
+        delivery = Delivery(assign, self._streams.occupy(assign.stream))
+        self._running[assign.token] = delivery
+        self._slots.take()
+        orders.start.append(delivery)
+
+    def _refusal(self, assign: frames.Assign, now: int, orders: Orders) -> str | None:
+        """Say why the call cannot run here; the stream stays idle then."""
+        if self._is_draining or self._is_leaving:
+            return frames.DECLINE_DRAINING
+        names = self._names.get(assign.flow_type)
+        if names is None:
+            return frames.DECLINE_UNKNOWN_FLOW
+        is_rpc = assign.token.method == frames.METHOD_RPC
+        if assign.name not in names[is_rpc]:
+            return frames.DECLINE_UNKNOWN_RPC if is_rpc else frames.DECLINE_UNKNOWN_STEP
+        # A stream that is not idle: the Assign crossed our CloseStream, or the server miscounts.
+        if not self._streams.is_idle(assign.stream) or assign.token in self._running:
+            return frames.DECLINE_NO_CAPACITY
+        if self._slots.can_take(is_rpc=is_rpc):
+            return None
+        if not self._slots.are_all_busy:
+            self._slots.reserve_declines += 1
+            self._streams.keep_reserve(assign.stream, now)
+            orders.reserve_declines.append(assign)
+        return frames.DECLINE_NO_CAPACITY
+
+    def _on_cancel(self, frame: frames.Cancel, now: int, orders: Orders) -> None:
+        delivery = self._running.get(frame.token)
+        if delivery is None:
+            settled = self._unacknowledged.pop(frame.token, None)
+            if settled is not None and self._is_resuming:
+                # Nobody wants the result, but its stream is busy until we answer on it.
+                self._send_result(settled, now, orders.send)
+            return
+        delivery.cancel_reason = frame.reason
+        if frame.reason in RELEASED_BY_FORCE:
+            delivery.release_at = now + frame.grace_ms
+        orders.cancel.append(delivery)
+
+    def _send_result(self, delivery: Delivery, now: int, send: list[frames.WorkerFrame]) -> None:
+        result = delivery.result
+        if result is None:
+            raise AssertionError(f"{delivery} has no result to send")
+        if result.stream != delivery.stream:
+            result = delivery.result = msgspec.structs.replace(result, stream=delivery.stream)
+        send.append(result)
+        self._streams.vacate(delivery.stream, now)
+
+    def _open_missing(self, now: int, send: list[frames.WorkerFrame]) -> None:
+        # While all slots are busy nothing is opened, because its calls could only be declined.
+        if self._is_open and not (self._is_draining or self._is_leaving or self._slots.are_all_busy):
+            send += self._streams.open_missing(now)
+
+    def _release_by_force(self, delivery: Delivery, now: int, orders: Orders) -> None:
+        detail = "the handler went on after its cancellation and its grace"
+        failure = frames.Failure("HandlerAbandonedError", detail, non_retryable=True)
+        orders.abandoned.append(delivery)
+        orders.send += self.finish(delivery, frames.Failed(delivery.stream, delivery.assign.token, failure), now)
+        delivery.is_released = True
+
+    def _accept_slow_calls(self, now: int, orders: Orders) -> None:
+        for delivery in self._running.values():
+            if (
+                not delivery.is_accepted
+                and delivery.started_at is not None
+                and now - delivery.started_at >= ACCEPT_AFTER_MS
+            ):
+                delivery.is_accepted = True
+                orders.send.append(frames.Accepted(delivery.stream, delivery.assign.token))
+
+    def _show_life(self, now: int, orders: Orders) -> None:
+        if not self._running:
+            self._showed_life_at = now
+        elif now - self._showed_life_at >= PONG_EVERY_MS:
+            self._showed_life_at = now
+            orders.send.append(frames.Pong(0))
