@@ -47,6 +47,7 @@ class BatchStream(Generic[Item]):
         self._has_items = asyncio.Event()
         self._has_room = asyncio.Event()
         self._has_room.set()
+        self._is_at_limit = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._ended: asyncio.Future[Rejection | None] = asyncio.get_running_loop().create_future()
@@ -65,6 +66,7 @@ class BatchStream(Generic[Item]):
         self._is_idle.clear()
         if self.is_full:
             self._has_room.clear()
+            self._is_at_limit.set()
 
     def end(self, rejection: Rejection | None) -> None:
         """Make `receive` return this; later calls change nothing."""
@@ -81,11 +83,15 @@ class BatchStream(Generic[Item]):
             await reader
             return None
         finally:
-            await _cancel(reader)
+            await cancel_and_wait(reader)
 
     async def room(self) -> None:
         """Wait until the stream is not full."""
         await self._has_room.wait()
+
+    async def full(self) -> None:
+        """Wait until the stream is full."""
+        await self._is_at_limit.wait()
 
     async def flush(self) -> None:
         """Wait until everything queued was handed to the transport, or the stream ended."""
@@ -93,12 +99,12 @@ class BatchStream(Generic[Item]):
         try:
             await asyncio.wait((idle, self._ended), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await _cancel(idle)
+            await cancel_and_wait(idle)
 
     async def stop(self) -> None:
         """Stop writing; what is still queued is dropped."""
         self.end(None)
-        await _cancel(self._writer)
+        await cancel_and_wait(self._writer)
 
     async def _write(self) -> None:
         try:
@@ -124,6 +130,7 @@ class BatchStream(Generic[Item]):
             self._has_items.clear()
         if not self.is_full:
             self._has_room.set()
+            self._is_at_limit.clear()
         return items
 
 
@@ -132,7 +139,7 @@ async def _read(requests: AsyncIterator[bytes], take: Callable[[bytes], None]) -
         take(message)
 
 
-async def _cancel(task: asyncio.Task[Any]) -> None:
+async def cancel_and_wait(task: asyncio.Task[Any]) -> None:
     """End a task of ours and wait for it, so that none outlives its call."""
     task.cancel()
     await asyncio.wait((task,))

@@ -225,6 +225,11 @@ def grpc_code(rejection: Rejection) -> int:
     return number
 
 
+def status_name(rejection: Rejection) -> str:
+    """The gRPC status code name."""
+    return ERROR_TABLE[rejection.code].status.name
+
+
 def trailer_status_of(rejection: Rejection) -> Status:
     """The same, cut to what fits into a trailer: first the longest metadata, as a handler's stack, then the message."""
     message = _cut(rejection.message, MESSAGE_BYTES_MAX)

@@ -1,0 +1,188 @@
+"""The API as bytes on the wire, without the SDK: unary calls, a client session, and a hand-driven worker."""
+
+from collections.abc import Iterator
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+import grpc
+import msgspec
+from google.protobuf.message import Message
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
+from google.rpc.status_pb2 import Status
+
+from dexpb.v1 import frames
+from dexpb.v1.flow_service_pb2 import ClientBatch, ClientRequest, ServerBatch, ServerReply
+from dexpb.v1.worker_service_pb2 import SessionBatch
+
+ReplyType = TypeVar("ReplyType", bound=Message)
+FrameType = TypeVar("FrameType", bound=frames.ServerFrame)
+
+CALL_TIMEOUT_S = 20
+
+
+class RefusedError(Exception):
+    """A call that the server refused."""
+
+    def __init__(self, code: str, message: str, status: bytes | None) -> None:
+        self.code = code
+        self.message = message
+        self.reason = ""
+        self.metadata: dict[str, str] = {}
+        self.retry_after_ms: int | None = None
+        for detail in Status.FromString(status).details if status is not None else ():
+            info, retry = ErrorInfo(), RetryInfo()
+            if detail.Unpack(info):
+                self.reason, self.metadata = info.reason, dict(info.metadata)
+            elif detail.Unpack(retry):
+                self.retry_after_ms = retry.retry_delay.ToMilliseconds()
+        super().__init__(f"{code}/{self.reason}: {message}")
+
+
+def refusal_of(error: grpc.RpcError) -> RefusedError:
+    """Read what a gRPC call ended with."""
+    call = cast("grpc.Call", error)
+    trailers = dict(call.trailing_metadata() or ())
+    return RefusedError(
+        call.code().name, call.details() or "", cast("bytes | None", trailers.get("grpc-status-details-bin"))
+    )
+
+
+class ApiClient:
+    """Calls to one server."""
+
+    def __init__(self, address: str) -> None:
+        options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+        self.channel = grpc.insecure_channel(address, options=options)
+
+    def call_bytes(self, path: str, body: bytes, timeout: float = CALL_TIMEOUT_S) -> bytes:
+        """Make a unary call, e.g. of ``dexpb.v1.FlowService/StartFlow``."""
+        try:
+            call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self.channel.unary_unary(f"/{path}")
+            return call(body, timeout=timeout)
+        except grpc.RpcError as error:
+            raise refusal_of(error) from error
+
+    def call(
+        self, method: str, request: Message, reply_type: type[ReplyType], service: str = "FlowService"
+    ) -> ReplyType:
+        """Make a unary call with messages."""
+        return reply_type.FromString(self.call_bytes(f"dexpb.v1.{service}/{method}", request.SerializeToString()))
+
+    def stream(self, method: str, request: Message, reply_type: type[ReplyType]) -> Iterator[ReplyType]:
+        """Make a call that streams its answer."""
+        call: grpc.UnaryStreamMultiCallable[bytes, bytes] = self.channel.unary_stream(f"/dexpb.v1.FlowService/{method}")
+        try:
+            for message in call(request.SerializeToString(), timeout=CALL_TIMEOUT_S):
+                yield reply_type.FromString(message)
+        except grpc.RpcError as error:
+            raise refusal_of(error) from error
+
+    def client_session(self) -> "ClientSessionCall":
+        """Open a session of a client."""
+        return ClientSessionCall(self.channel)
+
+    def worker_session(self) -> "WorkerSessionCall":
+        """Open a session of a worker; nothing is sent yet."""
+        return WorkerSessionCall(self.channel)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _stack: TracebackType | None
+    ) -> None:
+        self.channel.close()
+
+
+class _Call:
+    """One bidirectional call whose messages are bytes."""
+
+    def __init__(self, channel: grpc.Channel, path: str) -> None:
+        self._outbound: SimpleQueue[bytes | None] = SimpleQueue()
+        call: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(path)
+        self._call = call(iter(self._outbound.get, None), timeout=2 * CALL_TIMEOUT_S)
+
+    def send_bytes(self, message: bytes) -> None:
+        """Send one message."""
+        self._outbound.put(message)
+
+    def read_bytes(self) -> bytes | None:
+        """Wait for the next message; None when the server ended the call in order."""
+        try:
+            return next(self._call)
+        except StopIteration:
+            return None
+        except grpc.RpcError as error:
+            raise refusal_of(error) from error
+
+    def finish(self) -> None:
+        """Say that nothing more will be sent."""
+        self._outbound.put(None)
+
+    def cancel(self) -> None:
+        """Break the call off."""
+        self._call.cancel()
+        self._outbound.put(None)
+
+
+class ClientSessionCall(_Call):
+    """A client session."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        super().__init__(channel, "/dexpb.v1.FlowService/Session")
+
+    def send(self, *requests: ClientRequest) -> None:
+        """Send requests in one message."""
+        self.send_bytes(ClientBatch(requests=requests).SerializeToString())
+
+    def replies(self, count: int) -> dict[int, ServerReply]:
+        """Wait for a number of replies, by request id."""
+        replies: dict[int, ServerReply] = {}
+        while len(replies) < count:
+            message = self.read_bytes()
+            assert message is not None, f"the session ended after {len(replies)} replies"
+            replies |= {reply.id: reply for reply in ServerBatch.FromString(message).replies}
+        return replies
+
+
+class WorkerSessionCall(_Call):
+    """A worker session whose frames are sent and awaited one by one."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        super().__init__(channel, "/dexpb.v1.WorkerService/Session")
+        self._unread: list[frames.ServerFrame] = []
+
+    def send(self, *batch: frames.WorkerFrame) -> None:
+        """Send frames in one message."""
+        self.send_bytes(SessionBatch(frames=msgspec.msgpack.encode(batch)).SerializeToString())
+
+    def next_frame(self, frame_type: type[FrameType]) -> FrameType:
+        """Wait for the next frame of that type; Pings are answered, other frames before it are dropped."""
+        while True:
+            while not self._unread:
+                message = self.read_bytes()
+                assert message is not None, "the session ended"
+                data = SessionBatch.FromString(message).frames
+                self._unread = msgspec.msgpack.decode(data, type=list[frames.ServerFrame])
+            frame = self._unread.pop(0)
+            if isinstance(frame, frames.Ping):
+                self.send(frames.Pong(frame.nonce))
+            if isinstance(frame, frame_type):
+                return frame
+
+
+def hello(worker_id: str, *flows: frames.FlowDescriptor, **changes: Any) -> frames.Hello:
+    """A valid Hello."""
+    greeting = frames.Hello(
+        protocol_min=frames.PROTOCOL_MIN,
+        protocol_max=frames.PROTOCOL_MAX,
+        worker_id=worker_id,
+        incarnation="1",
+        sdk_name="test",
+        sdk_version="0",
+        max_concurrent_tasks=8,
+        reserved_rpc_tasks=1,
+        flows=flows,
+    )
+    return msgspec.structs.replace(greeting, **changes)
