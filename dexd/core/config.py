@@ -1,4 +1,7 @@
-"""Numbers the rules work with. The shell fills them from configuration; the defaults are those of docs/configuration.md."""
+"""Numbers the rules work with.
+
+The shell fills them from configuration; the defaults are those of docs/configuration.md.
+"""
 
 import msgspec
 
@@ -46,7 +49,10 @@ REQUESTS_REMEMBERED_MS = 86_400_000
 
 ACCEPTED_REMEMBERED_MAX = 32
 """Accepted results kept by token per run, so that a result repeated because its acknowledgement was lost is
-acknowledged again instead of refused [WIRE-10]. A worker repeats only what was unacknowledged when its session broke."""
+acknowledged again instead of refused [WIRE-10].
+
+A worker repeats only what was unacknowledged when its session broke.
+"""
 
 PENDING_MESSAGES_MAX = 100_000
 PENDING_BYTES_MAX = 256 * 1024 * 1024

@@ -1,7 +1,7 @@
 """Orders of the kernel to the shell, performed after the commit of the outcome that holds them [ARCH-3].
 
-A lost effect is re-derived from state: an assignment by redelivery, an acknowledgement by the worker's repeat, a session
-effect by the session's end.
+A lost effect is re-derived from state: an assignment by redelivery, an acknowledgement by the worker's repeat, a
+session effect by the session's end.
 """
 
 from typing import TypeAlias

@@ -21,19 +21,21 @@ from dexd.core.rejections import Rejection
 
 
 class Turn:
-    """Collects events and effects of one command; every event is folded the moment it is decided, so that whatever is
-    decided next in the turn sees it.
+    """Collects events and effects of one command.
+
+    Every event is folded the moment it is decided, so that whatever is decided next in the turn sees it.
 
     It also notes what the events touched: Step executions whose open call may have to change, and waits that may have
     become satisfied.
     """
 
-    __slots__ = ("_effects", "_events", "_touched", "_waits", "now")
+    __slots__ = ("_closed", "_effects", "_events", "_touched", "_waits", "now")
 
     def __init__(self, now: int) -> None:
         self.now = now
         self._events: list[RecordedEvent] = []
         self._effects: list[Effect] = []
+        self._closed: list[RunState] = []
         self._touched: dict[tuple[RunId, StepExecutionId], RunState] = {}
         self._waits: dict[RunId, tuple[RunState, dict[StepExecutionId, None]]] = {}
 
@@ -47,14 +49,15 @@ class Turn:
         """Record and fold one event."""
         kind = type(event)
         if kind is FlowClosed:
+            self._closed.append(run)
             for step_execution_id in run.steps:
                 self.touch(run, step_execution_id)
         recorded = RecordedEvent(run.stream_id, run.version + 1, self.now, event)
         self._events.append(recorded)
         evolve(run, recorded)
-        step_execution_id = getattr(event, "step_execution_id", None)
-        if step_execution_id is not None:
-            self._touched[run.run_id, step_execution_id] = run
+        step_id: StepExecutionId | None = getattr(event, "step_execution_id", None)
+        if step_id is not None:
+            self._touched[run.run_id, step_id] = run
         if kind in _WAIT_CHANGING:
             self._note_waits(run, event)
 
@@ -81,13 +84,21 @@ class Turn:
         waits, self._waits = self._waits, {}
         return waits
 
+    def take_closed(self) -> list[RunState]:
+        """Runs that were closed since the last time."""
+        closed, self._closed = self._closed, []
+        return closed
+
     def outcome(self, reply: Reply | Rejection | None) -> Outcome:
         """Everything owed."""
         return Outcome(tuple(self._events), tuple(self._effects), reply)
 
     def _note_waits(self, run: RunState, event: Event) -> None:
-        """Waits are evaluated when installed and after every change of what they watch [WAIT-4]; an execute that
-        ended may have been the last active Step [DEC-2]."""
+        """Note what may be satisfied now.
+
+        Waits are evaluated when installed and after every change of what they watch [WAIT-4]; an execute that ended may
+        have been the last active Step [DEC-2].
+        """
         _, waiting = self._waits.setdefault(run.run_id, (run, {}))
         if isinstance(event, WaitForCompleted | TimerFired):
             waiting[event.step_execution_id] = None

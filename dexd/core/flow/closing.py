@@ -36,6 +36,4 @@ def decide_fail(
     run: RunState, error_type: FlowErrorType, error_message: str, *, deciding: StepExecutionId | None = None
 ) -> list[Event]:
     """Close as FAILED."""
-    return decide_close(
-        run, FlowStatus.FAILED, error_type=error_type, error_message=error_message, deciding=deciding
-    )
+    return decide_close(run, FlowStatus.FAILED, error_type=error_type, error_message=error_message, deciding=deciding)

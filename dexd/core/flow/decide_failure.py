@@ -35,14 +35,16 @@ def decide_attempt_failed(
     """
     retry_at = next_attempt_at(step, failure, seed=run.seed, now=now)
     if retry_at is not None:
-        return [_failed(step, failure, Resolution.RETRY, retry_at, is_reported)]
+        return [_failed(step, failure, Resolution.RETRY, retry_at, is_reported=is_reported)]
     if step.method is Method.WAIT_FOR:
         if step.options is not None and step.options.wait_for_failure is WaitForFailurePolicy.PROCEED:
-            return [_failed(step, failure, Resolution.PROCEED, 0, is_reported)]
+            return [_failed(step, failure, Resolution.PROCEED, 0, is_reported=is_reported)]
     elif step.options is not None and step.options.recovery is not None:
-        return [_failed(step, failure, Resolution.RECOVER, 0, is_reported), *_recover(run, step, failure)]
-    closing = decide_fail(run, FlowErrorType.WORKER_API_FAILED, _exhausted(step, failure), deciding=step.step_execution_id)
-    return [_failed(step, failure, Resolution.FAIL_FLOW, 0, is_reported), *closing]
+        return [_failed(step, failure, Resolution.RECOVER, 0, is_reported=is_reported), *_recover(run, step, failure)]
+    closing = decide_fail(
+        run, FlowErrorType.WORKER_API_FAILED, _exhausted(step, failure), deciding=step.step_execution_id
+    )
+    return [_failed(step, failure, Resolution.FAIL_FLOW, 0, is_reported=is_reported), *closing]
 
 
 def decide_delivery_lost(run: RunState, step: StepExecution, reason: str, *, now: int) -> list[Event]:
@@ -59,7 +61,7 @@ def decide_delivery_lost(run: RunState, step: StepExecution, reason: str, *, now
 
 
 def _failed(
-    step: StepExecution, failure: Failure, resolution: Resolution, retry_at: int, is_reported: bool
+    step: StepExecution, failure: Failure, resolution: Resolution, retry_at: int, *, is_reported: bool
 ) -> WaitForFailed | ExecuteFailed:
     event = WaitForFailed if step.method is Method.WAIT_FOR else ExecuteFailed
     return event(

@@ -341,4 +341,3 @@ _FOLDS: dict[type[e.Event], Callable[[RunState, Any, int], None]] = {
     e.StaleResultRejected: _no_change,
     e.FlowClosed: _flow_closed,
 }
-

@@ -36,10 +36,13 @@ def next_attempt_at(step: StepExecution, failure: Failure, *, seed: int, now: in
         retry_at = now + failure.retry_after_ms
     else:
         retry_at = now + delay_ms(policy, step.attempt, draw=_draw(seed, step))
-    if policy.total_duration_ms is not None and step.first_attempt_at:
-        if retry_at > step.first_attempt_at + policy.total_duration_ms:
-            return None
-    return retry_at
+    return None if _is_over(policy, step, retry_at) else retry_at
+
+
+def _is_over(policy: RetryPolicy, step: StepExecution, retry_at: int) -> bool:
+    if policy.total_duration_ms is None or not step.first_attempt_at:
+        return False
+    return retry_at > step.first_attempt_at + policy.total_duration_ms
 
 
 def delay_ms(policy: RetryPolicy, attempt: int, *, draw: float) -> int:

@@ -91,7 +91,6 @@ class StepExecution(msgspec.Struct, array_like=True):
         return min(pending, default=None)
 
 
-
 class RememberedRequest(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A request of this execution and when it was applied [RPC-12]."""
 

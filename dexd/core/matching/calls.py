@@ -29,6 +29,9 @@ class CallStage(IntEnum):
     """Its session is gone; the delivery stays current for the resume wait [WIRE-11]."""
 
 
+NOBODY = WorkerId("")
+
+
 @dataclass(slots=True, eq=False)
 class RpcCall:
     """The part of an open call that only an RPC has; Steps keep theirs in the run's state."""
@@ -61,7 +64,7 @@ class Call:
     declined: list[DeclinedOffer] = field(default_factory=list)
     declined_more: int = 0
     stream: Stream | None = None
-    worker_id: WorkerId = WorkerId("")
+    worker_id: WorkerId = NOBODY
     """Whose delivery is current; set while ASSIGNED or DETACHED."""
     incarnation: str = ""
     token: Token | None = None

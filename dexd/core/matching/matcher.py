@@ -38,11 +38,13 @@ class Matcher:
         """An idle stream of that worker for the call; its own queue first."""
         if worker.is_held(is_rpc=call.method is Method.RPC, now=now):
             return None
-        return worker.pick_idle(QueueName(worker.worker_id), QueueName(call.run.flow_type))
+        return worker.pick_idle(worker.own_queue, QueueName(call.run.flow_type))
 
     def idle_stream_for(self, call: Call, *, now: int) -> Stream | None:
-        """[ROUTE-7] The best idle stream on the Flow type's queue: least busy relative to its limit, then longest idle,
-        then worker ID."""
+        """[ROUTE-7] The best idle stream on the Flow type's queue.
+
+        Least busy relative to its limit, then longest idle, then worker ID.
+        """
         queue = QueueName(call.run.flow_type)
         is_rpc = call.method is Method.RPC
         best: Worker | None = None
@@ -83,7 +85,7 @@ class Matcher:
             return
         worker = stream.session.worker
         worker.add_idle(stream, now=now)
-        if stream.queue != worker.worker_id:
+        if stream.queue != worker.own_queue:
             self._idle_workers.setdefault(stream.queue, {})[worker.worker_id] = worker
 
     def remove_idle(self, stream: Stream) -> None:
@@ -99,7 +101,7 @@ class Matcher:
         A stream on the worker's own queue takes only calls that wait for the worker [QUEUE-1].
         """
         worker = stream.session.worker
-        own_queue = stream.queue == worker.worker_id
+        own_queue = stream.queue == worker.own_queue
         sticky = self._sticky.get(worker.worker_id)
         first = None if sticky is None else sticky.first(worker, None if own_queue else stream.queue, now=now)
         shared = None if own_queue else self._shared.get(stream.queue)

@@ -52,6 +52,11 @@ class Worker:
     hold_ms: int = 0
 
     @property
+    def own_queue(self) -> QueueName:
+        """The queue named after it [QUEUE-1]."""
+        return QueueName(self.worker_id)
+
+    @property
     def has_streams(self) -> bool:
         """Whether it is connected and takes calls."""
         return any(not session.is_draining and session.streams for session in self.sessions.values())

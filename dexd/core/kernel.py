@@ -1,0 +1,382 @@
+"""The façade of the core: one command in, one `Outcome` out. Routes, and keeps the runs in memory; no rules of its own.
+
+Every call goes the same way: deadlines that are due first, in order [TIMER-5]; then the command; after each of them
+what follows by itself (waits, completion), then open calls are brought in line with state, then freed streams take
+calls. The log, the clock and the network are the shell's; see `dexd.core` for the contract.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from dexd.core import commands as c
+from dexd.core.config import KernelConfig
+from dexd.core.events import FlowStarted
+from dexd.core.flow.decide_external import (
+    decide_publish,
+    decide_set_attribute,
+    decide_stop,
+    refuse_other_run,
+    refuse_unknown,
+    remembered,
+)
+from dexd.core.flow.decide_output import decide_completion, decide_due_timers
+from dexd.core.flow.decide_start import decide_start
+from dexd.core.flow.scheduling import decide_schedule
+from dexd.core.flow.settlement import by_age, decide_conditions
+from dexd.core.flow.state import RunState, StepPhase
+from dexd.core.ids import FlowId, RunId, StepExecutionId, StreamId
+from dexd.core.matching.deliveries import Deliveries
+from dexd.core.matching.dispatcher import DeadlineKey, Dispatcher, HoldDue, PingDue
+from dexd.core.matching.rpc_desk import RpcDesk
+from dexd.core.matching.workforce import Workforce
+from dexd.core.outcome import (
+    AttributeAccepted,
+    Outcome,
+    PublishAccepted,
+    Reply,
+    StartFlowAccepted,
+    StopFlowResult,
+)
+from dexd.core.rejections import Rejection
+from dexd.core.turn import Turn
+from dexd.core.values import FlowStatus, StopType
+
+Answer: TypeAlias = Reply | Rejection | None
+
+
+class RunRef(msgspec.Struct, frozen=True):
+    """Asks the shell for a run by its ID."""
+
+    run_id: RunId
+
+
+class Kernel:
+    """One partition's decisions [ARCH-15]. Not thread-safe and never blocking."""
+
+    def __init__(self, config: KernelConfig, *, last_stream_id: int) -> None:
+        self._last_stream_id = last_stream_id
+        self._runs: dict[RunId, RunState] = {}
+        self._flows: dict[FlowId, RunState] = {}
+        self._open_run_count = 0
+        self._is_serving = False
+        self._dispatcher = Dispatcher(config)
+        self._rpcs = RpcDesk(self._dispatcher)
+        self._deliveries = Deliveries(self._dispatcher, self._rpcs)
+        self._workforce = Workforce(self._dispatcher, self._deliveries)
+        self._routes: dict[type[Any], Callable[[Turn, Any], Answer]] = {
+            c.StartFlow: self._start_flow,
+            c.PublishMessages: self._publish,
+            c.SetAttribute: self._set_attribute,
+            c.InvokeRpc: self._invoke_rpc,
+            c.AbandonRpc: self._abandon_rpc,
+            c.StopFlow: self._stop_flow,
+            c.OpenSession: self._open_session,
+            c.LoseSession: self._lose_session,
+            c.DrainSession: self._drain_session,
+            c.OpenStream: self._open_stream,
+            c.CloseStream: self._close_stream,
+            c.AcceptCall: self._accept_call,
+            c.DeclineCall: self._decline_call,
+            c.CompleteCall: self._complete_call,
+            c.FailCall: self._fail_call,
+            c.AnswerPing: self._answer_ping,
+            c.Tick: _tick,
+            c.BeginServing: self._begin_serving,
+            c.BeginShutdown: self._begin_shutdown,
+        }
+
+    # ---- what the shell calls ----
+
+    def handle(self, command: c.Command, *, now: int) -> Outcome:
+        """Decide about one command at an instant that is not before that of the previous call."""
+        turn = Turn(now)
+        if self._is_serving:
+            while (key := self._dispatcher.deadlines.pop_due(now)) is not None:
+                self._expire(turn, key)
+                self._finish(turn)
+        reply = self._routes[type(command)](turn, command)
+        self._finish(turn)
+        return turn.outcome(reply)
+
+    def next_deadline(self) -> int | None:
+        """When `Tick` is due next; None when nothing waits for time."""
+        return self._dispatcher.deadlines.next_at() if self._is_serving else None
+
+    def wanted(self, command: c.Command) -> FlowId | RunRef | None:
+        """What the shell must look up in the log, and `adopt` if it exists, before `handle`; None if nothing."""
+        if isinstance(command, c.StartFlow | c.PublishMessages | c.SetAttribute | c.InvokeRpc | c.StopFlow):
+            return None if command.flow_id in self._flows else command.flow_id
+        if isinstance(command, c.CompleteCall | c.FailCall):
+            run_id = command.token.run_id
+            return None if run_id in self._runs else RunRef(run_id)
+        return None
+
+    def adopt(self, state: RunState) -> None:
+        """Take over a run restored from the log: any before `BeginServing`, a closed one later."""
+        if state.run_id in self._runs:
+            raise ValueError(f"run {state.run_id} is in memory already")
+        if state.is_open and self._is_serving:
+            raise ValueError(f"run {state.run_id} is open but was not recovered")
+        self._runs[state.run_id] = state
+        latest = self._flows.get(state.flow_id)
+        if latest is None or latest.ordinal < state.ordinal:
+            self._flows[state.flow_id] = state
+        self._open_run_count += state.is_open
+
+    def forget(self, run_id: RunId) -> bool:
+        """Drop a closed run from memory; False when it must stay, because it is open or an RPC is reading it."""
+        run = self._runs.get(run_id)
+        if run is None or run.is_open or self._rpcs.has_calls(run_id):
+            return False
+        del self._runs[run_id]
+        if self._flows.get(run.flow_id) is run:
+            del self._flows[run.flow_id]
+        return True
+
+    def run(self, flow_id: FlowId) -> RunState | None:
+        """The latest run of a Flow ID, if it is in memory. Not to be changed."""
+        return self._flows.get(flow_id)
+
+    def run_by_id(self, run_id: RunId) -> RunState | None:
+        """The run, if it is in memory. Not to be changed."""
+        return self._runs.get(run_id)
+
+    @property
+    def runs(self) -> dict[RunId, RunState]:
+        """All runs in memory, for inspection. Not to be changed."""
+        return self._runs
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """Open calls and deadlines, for inspection. Not to be changed."""
+        return self._dispatcher
+
+    @property
+    def workforce(self) -> Workforce:
+        """Live sessions, for inspection. Not to be changed."""
+        return self._workforce
+
+    @property
+    def open_run_count(self) -> int:
+        """Open runs."""
+        return self._open_run_count
+
+    @property
+    def connected_worker_count(self) -> int:
+        """Worker processes with a session."""
+        return len(self._dispatcher.matcher.workers)
+
+    @property
+    def session_count(self) -> int:
+        """Worker sessions."""
+        return len(self._workforce.sessions)
+
+    # ---- what follows by itself ----
+
+    def _finish(self, turn: Turn) -> None:
+        """Repeat until nothing follows any more: waits and completion, then open calls, then freed streams."""
+        while True:
+            self._settle_waits(turn)
+            for run in turn.take_closed():
+                self._open_run_count -= 1
+                self._rpcs.flow_closed(turn, run)
+            touched = turn.take_touched()
+            if touched:
+                if self._is_serving:
+                    for (_, step_execution_id), run in touched.items():
+                        self._dispatcher.reconcile(turn, run, step_execution_id)
+            elif not self._dispatcher.offer_freed(turn):
+                return
+
+    def _settle_waits(self, turn: Turn) -> None:
+        for run, waiting in turn.take_waits().values():
+            for step_execution_id in by_age(run, waiting):
+                met = decide_conditions(run, step_execution_id)
+                if met is not None:
+                    turn.emit(run, met)
+            turn.emit_all(run, decide_completion(run))
+
+    def _expire(self, turn: Turn, key: DeadlineKey) -> None:
+        if isinstance(key, PingDue):
+            self._workforce.ping_due(turn, key.session_id)
+        elif isinstance(key, HoldDue):
+            self._workforce.hold_due(turn, key.worker_id)
+        else:
+            call = self._dispatcher.calls.get(key)
+            if call is not None:
+                self._deliveries.expire(turn, call)
+            else:
+                self._wake(turn, self._runs[key[0]], StepExecutionId(key[1]))
+
+    def _wake(self, turn: Turn, run: RunState, step_execution_id: StepExecutionId) -> None:
+        """A Step's backoff is over, or a timer of its Wait is due."""
+        step = run.steps[step_execution_id]
+        if step.phase is StepPhase.BACKOFF:
+            self._dispatcher.begin_attempt(turn, run, step)
+        elif step.wait is not None:
+            turn.emit_all(run, decide_due_timers(step, step.wait, step.fired, now=turn.now))
+
+    # ---- client commands ----
+
+    def _start_flow(self, turn: Turn, command: c.StartFlow) -> Answer:
+        latest = self._flows.get(command.flow_id)
+        decided = decide_start(latest, command)
+        if not isinstance(decided, FlowStarted):
+            return decided
+        if latest is not None and latest.is_open:
+            stop = c.StopFlow(
+                command.flow_id,
+                None,
+                StopType.TERMINATE,
+                f"replaced by run {command.run_id}",
+                command.request_id,
+                command.digest,
+            )
+            turn.emit_all(latest, decide_stop(latest, stop))
+        self._last_stream_id += 1
+        run = turn.begin(decided, StreamId(self._last_stream_id))
+        self._runs[run.run_id] = self._flows[run.flow_id] = run
+        self._open_run_count += 1
+        if command.start_step is not None:
+            turn.emit_all(run, decide_schedule(run, [command.start_step], from_step=""))
+        return StartFlowAccepted(run.run_id)
+
+    def _publish(self, turn: Turn, command: c.PublishMessages) -> Answer:
+        run = self._target(command)
+        if isinstance(run, Rejection):
+            return run
+        known = remembered(run, command.request_id, command.digest)
+        if isinstance(known, Rejection):
+            return known
+        if known is not None:
+            return PublishAccepted(tuple(known.answer.decode().split("\n")))
+        decided = decide_publish(run, command, now=turn.now)
+        if isinstance(decided, Rejection):
+            return decided
+        turn.emit(run, decided)
+        return PublishAccepted(tuple(message_id for message_id, _ in decided.messages))
+
+    def _set_attribute(self, turn: Turn, command: c.SetAttribute) -> Answer:
+        run = self._target(command)
+        if isinstance(run, Rejection):
+            return run
+        known = remembered(run, command.request_id, command.digest)
+        if isinstance(known, Rejection):
+            return known
+        if known is None:
+            decided = decide_set_attribute(run, command)
+            if isinstance(decided, Rejection):
+                return decided
+            turn.emit(run, decided)
+        return AttributeAccepted()
+
+    def _stop_flow(self, turn: Turn, command: c.StopFlow) -> Answer:
+        """[STOP-2] The reply and history always agree on who closed the Flow."""
+        run = self._target(command)
+        if isinstance(run, Rejection):
+            return run
+        known = remembered(run, command.request_id, command.digest)
+        if isinstance(known, Rejection):
+            return known
+        if known is not None:
+            return StopFlowResult(True, run.status)
+        if not run.is_open:
+            return StopFlowResult(False, run.status)
+        turn.emit_all(run, decide_stop(run, command))
+        return StopFlowResult(True, FlowStatus(run.status))
+
+    def _invoke_rpc(self, turn: Turn, command: c.InvokeRpc) -> Answer:
+        run = self._flows.get(command.flow_id)
+        if run is None:
+            return refuse_unknown(command.flow_id)
+        self._rpcs.invoke(turn, run, command)
+        return None
+
+    def _abandon_rpc(self, turn: Turn, command: c.AbandonRpc) -> Answer:
+        self._rpcs.abandon(turn, command)
+        return None
+
+    def _target(self, command: c.PublishMessages | c.SetAttribute | c.StopFlow) -> RunState | Rejection:
+        run = self._flows.get(command.flow_id)
+        if run is None:
+            return refuse_unknown(command.flow_id)
+        return refuse_other_run(run, command.run_id) or run
+
+    # ---- worker commands; those of a session that has ended are dropped ----
+
+    def _open_session(self, turn: Turn, command: c.OpenSession) -> Answer:
+        self._workforce.open_session(turn, command, self._runs)
+        return None
+
+    def _lose_session(self, turn: Turn, command: c.LoseSession) -> Answer:
+        session = self._workforce.sessions.get(command.session)
+        if session is not None:
+            self._workforce.lose_session(turn, session, command.reason)
+        return None
+
+    def _drain_session(self, turn: Turn, command: c.DrainSession) -> Answer:
+        session = self._workforce.sessions.get(command.session)
+        if session is not None:
+            self._workforce.drain_session(turn, session)
+        return None
+
+    def _open_stream(self, turn: Turn, command: c.OpenStream) -> Answer:
+        session = self._workforce.sessions.get(command.session)
+        if session is not None:
+            self._workforce.open_stream(turn, session, command)
+        return None
+
+    def _close_stream(self, turn: Turn, command: c.CloseStream) -> Answer:
+        session = self._workforce.sessions.get(command.session)
+        if session is not None:
+            self._workforce.close_stream(turn, session, command)
+        return None
+
+    def _answer_ping(self, turn: Turn, command: c.AnswerPing) -> Answer:
+        session = self._workforce.sessions.get(command.session)
+        if session is not None:
+            self._workforce.answer_ping(turn, session, command)
+        return None
+
+    def _accept_call(self, _: Turn, command: c.AcceptCall) -> Answer:
+        self._deliveries.accept(command)
+        return None
+
+    def _decline_call(self, turn: Turn, command: c.DeclineCall) -> Answer:
+        session = self._workforce.sessions.get(command.session)
+        if session is not None:
+            self._deliveries.decline(turn, session, command)
+        return None
+
+    def _complete_call(self, turn: Turn, command: c.CompleteCall) -> Answer:
+        session = self._workforce.sessions.get(command.session)
+        if session is not None:
+            self._deliveries.complete(turn, session, command, self._runs.get(command.token.run_id))
+        return None
+
+    def _fail_call(self, turn: Turn, command: c.FailCall) -> Answer:
+        session = self._workforce.sessions.get(command.session)
+        if session is not None:
+            self._deliveries.fail(turn, session, command, self._runs.get(command.token.run_id))
+        return None
+
+    # ---- shell commands ----
+
+    def _begin_serving(self, turn: Turn, _: c.BeginServing) -> Answer:
+        """Derive every open call and deadline from the recovered runs."""
+        self._is_serving = True
+        for run in self._runs.values():
+            for step_execution_id in run.steps:
+                turn.touch(run, step_execution_id)
+        return None
+
+    def _begin_shutdown(self, turn: Turn, command: c.BeginShutdown) -> Answer:
+        self._workforce.ask_all_to_reconnect(turn, command.reason)
+        return None
+
+
+def _tick(_turn: Turn, _command: c.Tick) -> Answer:
+    """Due deadlines were handled already."""
+    return None

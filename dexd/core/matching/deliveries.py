@@ -1,0 +1,232 @@
+"""What becomes of a delivery: result, failure, decline, loss or timeout [DELIV-1..3, LOST-1..3]."""
+
+from dexd.core.commands import AcceptCall, CompleteCall, DeclineCall, FailCall
+from dexd.core.config import CAPACITY_HOLD_MS_MAX, CAPACITY_HOLD_MS_MIN
+from dexd.core.effects import AcknowledgeResult
+from dexd.core.events import StaleResultRejected, StepDeclined
+from dexd.core.flow.decide_failure import (
+    METHOD_TIMEOUT,
+    NO_WORKER_AVAILABLE,
+    decide_attempt_failed,
+    decide_delivery_lost,
+)
+from dexd.core.flow.decide_output import decide_execute_completed, decide_wait_for_completed
+from dexd.core.flow.state import RunState, StepExecution, StepPhase
+from dexd.core.ids import StepExecutionId, StreamNumber, WorkerId
+from dexd.core.matching.calls import Call, CallStage
+from dexd.core.matching.dispatcher import Dispatcher, HoldDue
+from dexd.core.matching.rpc_desk import RpcDesk
+from dexd.core.matching.sessions import Session, Worker
+from dexd.core.turn import Turn
+from dexd.core.values import Failure, Method, Token
+
+NO_CAPACITY = "NO_CAPACITY"
+DRAINING = "DRAINING"
+UNDECODABLE = "UNDECODABLE"
+STALE = "STALE"
+FLOW_CLOSED = "FLOW_CLOSED"
+
+
+class Deliveries:
+    """Settles deliveries. A result counts only with the token of the current delivery [DELIV-2]."""
+
+    __slots__ = ("_dispatcher", "_rpcs")
+
+    def __init__(self, dispatcher: Dispatcher, rpcs: RpcDesk) -> None:
+        self._dispatcher = dispatcher
+        self._rpcs = rpcs
+
+    # ---- what workers say ----
+
+    def complete(self, turn: Turn, session: Session, command: CompleteCall, run: RunState | None) -> None:
+        """A handler returned."""
+        call = self._settle(turn, session, command, run)
+        if call is None:
+            return
+        if call.rpc is not None:
+            self._rpcs.complete(turn, call, command.response, worker_id=session.worker.worker_id)
+            return
+        step = _step(call)
+        decide = decide_wait_for_completed if call.method is Method.WAIT_FOR else decide_execute_completed
+        turn.emit_all(call.run, decide(call.run, step, command.response, now=turn.now))
+
+    def fail(self, turn: Turn, session: Session, command: FailCall, run: RunState | None) -> None:
+        """A handler raised."""
+        call = self._settle(turn, session, command, run)
+        if call is None:
+            return
+        if call.rpc is not None:
+            self._rpcs.fail(turn, call, command.failure)
+            return
+        turn.emit_all(call.run, decide_attempt_failed(call.run, _step(call), command.failure, now=turn.now))
+
+    def accept(self, command: AcceptCall) -> None:
+        """The handler has started: from now on only its method timeout bounds it."""
+        call = self._dispatcher.call_of(command.token)
+        if call is not None and call.stage is CallStage.ASSIGNED:
+            call.is_accepted = True
+            self._dispatcher.deadlines.arm(call.key, call.method_deadline)
+
+    def decline(self, turn: Turn, session: Session, command: DeclineCall) -> None:
+        """No handler was started: the call goes on looking, and no attempt or delivery is consumed.
+
+        It keeps its place in the queue, and its dispatch wait runs on [CAP-2, ROUTE-5, DRAIN-2].
+        """
+        self._free(session, command.stream, command.token)
+        call = self._dispatcher.call_of(command.token)
+        if call is None:
+            return
+        worker = session.worker
+        if command.reason == UNDECODABLE:
+            self._undecodable(turn, call)
+            return
+        if command.reason == NO_CAPACITY:
+            self._hold(turn, worker, is_rpc=call.rpc is not None)
+        else:
+            call.excluded[worker.worker_id] = command.reason
+        call.note_declined(worker.worker_id, command.reason)
+        self._dispatcher.end_delivery(call)
+        if call.rpc is None:
+            step = _step(call)
+            turn.emit(
+                call.run,
+                StepDeclined(step.step_execution_id, step.attempt, step.delivery, worker.worker_id, command.reason),
+            )
+        else:
+            call.rpc.delivery -= 1
+        self._dispatcher.place(turn, call)
+
+    def _undecodable(self, turn: Turn, call: Call) -> None:
+        """[DELIV-5] The worker could not read this one call; it fails alone."""
+        failure = Failure(UNDECODABLE, "the worker could not decode the call")
+        self._dispatcher.end_delivery(call)
+        if call.rpc is not None:
+            self._rpcs.fail(turn, call, failure)
+        else:
+            turn.emit_all(call.run, decide_attempt_failed(call.run, _step(call), failure, now=turn.now))
+
+    def _hold(self, turn: Turn, worker: Worker, *, is_rpc: bool) -> None:
+        """[CAP-2] Offer the worker nothing of the kind until it frees a slot, or a pause that grows while it declines.
+
+        A worker that declines an RPC is full; one that declines a Step may still keep its reserve for RPCs [RES-3].
+        """
+        worker.hold_ms = min(max(2 * worker.hold_ms, CAPACITY_HOLD_MS_MIN), CAPACITY_HOLD_MS_MAX)
+        worker.steps_held_until = turn.now + worker.hold_ms
+        if is_rpc:
+            worker.rpcs_held_until = turn.now + worker.hold_ms
+        self._dispatcher.deadlines.arm(HoldDue(worker.worker_id), turn.now + worker.hold_ms)
+
+    def _settle(
+        self, turn: Turn, session: Session, command: CompleteCall | FailCall, run: RunState | None
+    ) -> Call | None:
+        """Free the stream and acknowledge; gives the call if the result is that of its current delivery."""
+        call = self._dispatcher.call_of(command.token)
+        accepted, reason = True, ""
+        if call is None:
+            accepted, reason = self._refuse(turn, session.worker.worker_id, command.token, run)
+        else:
+            self._dispatcher.end_delivery(call)
+        self._free(session, command.stream, command.token)
+        self._clear_hold(turn, session.worker)
+        turn.perform(AcknowledgeResult(session.session_id, command.stream, command.token, accepted, reason))
+        return call
+
+    def _refuse(self, turn: Turn, worker_id: WorkerId, token: Token, run: RunState | None) -> tuple[bool, str]:
+        """Acknowledge a repeat of an accepted result again; record any other stale result [LOST-3, WIRE-10]."""
+        if run is None:
+            return False, STALE
+        if token in run.accepted:
+            return True, ""
+        if token.method is not Method.RPC:
+            turn.emit(
+                run,
+                StaleResultRejected(
+                    StepExecutionId(token.call),
+                    token.method,
+                    token.attempt,
+                    token.delivery,
+                    worker_id,
+                    STALE if run.is_open else FLOW_CLOSED,
+                ),
+            )
+        return False, STALE if run.is_open else FLOW_CLOSED
+
+    def _free(self, session: Session, number: StreamNumber, token: Token) -> None:
+        stream = session.streams.get(number)
+        if stream is not None and stream.token == token:
+            self._dispatcher.free(stream)
+
+    def _clear_hold(self, turn: Turn, worker: Worker) -> None:
+        if worker.hold_ms:
+            worker.clear_hold()
+            self._dispatcher.deadlines.arm(HoldDue(worker.worker_id), turn.now)
+
+    # ---- what the clock says ----
+
+    def expire(self, turn: Turn, call: Call) -> None:
+        """The open call's deadline is due."""
+        if call.is_queued:
+            self._expire_queued(turn, call)
+        elif turn.now >= call.method_deadline:
+            self._time_out(turn, call)
+        elif call.stage is CallStage.DETACHED:
+            self.lose(turn, call, "SESSION_LOST")
+        else:
+            # Neither started nor declined in time [DELIV-3]: somebody else may, this worker not again.
+            worker_id = call.worker_id
+            self._dispatcher.cancel_delivery(turn, call, STALE)
+            self.lose(turn, call, "NOT_ACCEPTED", excluded={worker_id: "NOT_ACCEPTED"})
+
+    def _expire_queued(self, turn: Turn, call: Call) -> None:
+        if turn.now < call.dispatch_deadline:
+            self._dispatcher.place_shared(turn, call)
+            return
+        detail = self._why_no_worker(call)
+        call.stage = CallStage.HELD
+        if call.rpc is not None:
+            self._rpcs.expire_queued(turn, call, detail)
+            return
+        failure = Failure(NO_WORKER_AVAILABLE, detail)
+        turn.emit_all(call.run, decide_attempt_failed(call.run, _step(call), failure, now=turn.now, is_reported=False))
+
+    def _time_out(self, turn: Turn, call: Call) -> None:
+        """[OPT-2] The attempt took longer than its timeout; its handler is told, its result will be refused."""
+        self._dispatcher.cancel_delivery(turn, call, "TIMEOUT")
+        if call.rpc is not None:
+            self._rpcs.time_out(turn, call)
+            return
+        step = _step(call)
+        detail = (
+            f"{step.step_execution_id} ran longer than {self._dispatcher.method_timeout(call)} ms on {call.worker_id}"
+        )
+        failure = Failure(METHOD_TIMEOUT, detail)
+        turn.emit_all(call.run, decide_attempt_failed(call.run, step, failure, now=turn.now, is_reported=False))
+
+    def lose(self, turn: Turn, call: Call, reason: str, *, excluded: dict[WorkerId, str] | None = None) -> None:
+        """The delivery's worker is gone before any result [LOST-1, LOST-2, RPC-8]."""
+        self._dispatcher.end_delivery(call)
+        if call.rpc is not None:
+            self._rpcs.lose(turn, call, reason, excluded=excluded)
+            return
+        step = _step(call)
+        turn.emit_all(call.run, decide_delivery_lost(call.run, step, reason, now=turn.now))
+        if step.phase is StepPhase.READY:
+            self._dispatcher.start_dispatch(turn, call, excluded=excluded)
+
+    def _why_no_worker(self, call: Call) -> str:
+        """Name what is missing: the Flow type, the Step type or RPC, or capacity [ROUTE-4, ROUTE-5]."""
+        workers = self._dispatcher.matcher.workers.values()
+        flow_type = call.run.flow_type
+        serving = [worker for worker in workers if flow_type in worker.capabilities and worker.has_streams]
+        what = f"RPC {call.name!r}" if call.rpc is not None else f"Step {call.name!r}"
+        waited = f"{call.dispatch_deadline - call.enqueued_at} ms"
+        if not serving:
+            return f"no worker for Flow type {flow_type!r} within {waited} to run {what}"
+        capable = [w for w in serving if w.can_run(flow_type, call.name, is_rpc=call.rpc is not None)]
+        if not any(w.worker_id not in call.excluded or call.excluded[w.worker_id] == "NOT_ACCEPTED" for w in capable):
+            return f"no worker of Flow type {flow_type!r} knows {what} ({len(serving)} connected, waited {waited})"
+        return f"all {len(capable)} workers of Flow type {flow_type!r} that know {what} were busy for {waited}"
+
+
+def _step(call: Call) -> StepExecution:
+    return call.run.steps[StepExecutionId(call.call_id)]

@@ -1,0 +1,321 @@
+"""Carries out dispatches: keeps open calls in step with Flow state, hands them to streams, watches their deadlines.
+
+Every open call is derived from state: `reconcile` compares one Step execution with its call and mends the difference.
+It serves live handling and recovery alike, so there is one path only.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+from dexd.core.config import CANCEL_GRACE_MS, KernelConfig
+from dexd.core.deadlines import Deadlines
+from dexd.core.effects import AssignCall, CancelCall
+from dexd.core.events import StepDispatched
+from dexd.core.flow.state import RunState, StepExecution, StepPhase
+from dexd.core.ids import CallId, RunId, SessionId, StepExecutionId, WorkerId
+from dexd.core.matching.calls import Call, CallKey, CallStage
+from dexd.core.matching.matcher import Matcher
+from dexd.core.matching.sessions import Stream, Worker
+from dexd.core.matching.snapshots import rpc_snapshot, step_snapshot
+from dexd.core.turn import Turn
+from dexd.core.values import FlowStatus, Method, Token
+
+
+class PingDue(NamedTuple):
+    """Deadline key: the session wants a Ping, or owes a Pong."""
+
+    session_id: SessionId
+
+
+class HoldDue(NamedTuple):
+    """Deadline key: offers to a worker that said NO_CAPACITY may go out again."""
+
+    worker_id: WorkerId
+
+
+DeadlineKey: TypeAlias = CallKey | PingDue | HoldDue
+
+
+class Dispatcher:
+    """Open calls and their way to streams."""
+
+    __slots__ = ("_freed", "_is_shutting_down", "calls", "config", "deadlines", "delivered", "matcher")
+
+    def __init__(self, config: KernelConfig) -> None:
+        self.config = config
+        self.matcher = Matcher()
+        self.deadlines: Deadlines[DeadlineKey] = Deadlines()
+        self.calls: dict[CallKey, Call] = {}
+        self.delivered: dict[WorkerId, dict[CallKey, Call]] = {}
+        """Calls that a worker has, or had when its session broke."""
+        self._freed: list[Stream] = []
+        self._is_shutting_down = False
+
+    # ---- state to calls ----
+
+    def reconcile(self, turn: Turn, run: RunState, step_execution_id: StepExecutionId) -> None:
+        """Make the Step execution's open call and deadline what its state asks for."""
+        key = (run.run_id, CallId(step_execution_id))
+        call = self.calls.get(key)
+        step = run.steps.get(step_execution_id)
+        if step is None:
+            self._drop(turn, key, call, *_cancel_terms(run))
+        elif step.phase is StepPhase.READY:
+            if call is None or not call.is_queued:
+                self.start_dispatch(turn, self._open(key, call, run, step))
+        elif step.phase is StepPhase.RUNNING:
+            if call is None:
+                self._restore_delivery(turn, key, run, step)
+        elif step.phase is StepPhase.BACKOFF:
+            self._sleep(turn, key, call, step.retry_at)
+        else:
+            self._sleep(turn, key, call, step.next_timer_at())
+
+    def _open(self, key: CallKey, call: Call | None, run: RunState, step: StepExecution) -> Call:
+        if call is None:
+            call = self.calls[key] = Call(run, key[1], step.method, step.step_type)
+        call.method = step.method
+        return call
+
+    def begin_attempt(self, turn: Turn, run: RunState, step: StepExecution) -> None:
+        """A backoff is over: the Step wants a worker."""
+        key = (run.run_id, CallId(step.step_execution_id))
+        self.start_dispatch(turn, self._open(key, self.calls.get(key), run, step))
+
+    def _sleep(self, turn: Turn, key: CallKey, call: Call | None, until: int | None) -> None:
+        """The Step wants no worker before that instant, or before something else happens."""
+        if call is not None:
+            self._drop(turn, key, call, "STALE", 0)
+        if until is None:
+            self.deadlines.disarm(key)
+        else:
+            self.deadlines.arm(key, until)
+
+    def _drop(self, turn: Turn, key: CallKey, call: Call | None, reason: str, grace_ms: int) -> None:
+        self.deadlines.disarm(key)
+        if call is None:
+            return
+        self.cancel_delivery(turn, call, reason, grace_ms=grace_ms)
+        call.stage = CallStage.HELD
+        self.calls.pop(key, None)
+
+    def _restore_delivery(self, turn: Turn, key: CallKey, run: RunState, step: StepExecution) -> None:
+        """After recovery: the delivery stays current while its worker may come back [WIRE-11]."""
+        call = self.calls[key] = Call(run, key[1], step.method, step.step_type)
+        call.token = step.token(run.run_id)
+        call.method_deadline = step.deadline
+        self.note_delivered(call, step.worker_id, step.incarnation)
+        self.detach(call, now=turn.now)
+
+    # ---- calls to streams ----
+
+    def start_dispatch(self, turn: Turn, call: Call, *, excluded: dict[WorkerId, str] | None = None) -> None:
+        """Look for a worker afresh, for at most the dispatch wait and the method's timeout [ROUTE-3, OPT-1]."""
+        limit = self.method_timeout(call) if call.rpc is None else call.rpc.command.expires_at - turn.now
+        call.begin_dispatch(now=turn.now, deadline=turn.now + min(self.config.dispatch_wait_ms, limit))
+        call.excluded.update(excluded or {})
+        self.matcher.new_ticket(call)
+        self.place(turn, call)
+
+    def place(self, turn: Turn, call: Call) -> None:
+        """Hand the call to an idle stream, or let it wait.
+
+        1. The worker that last served the Flow comes first; while it is connected but busy the call waits for it up
+           to the sticky wait [ROUTE-1, ROUTE-2].
+        2. Otherwise the Flow type's queue, at once.
+        """
+        call.stage = CallStage.HELD
+        worker = None if self._is_shutting_down else self.matcher.sticky_worker(call)
+        if worker is None:
+            self.place_shared(turn, call)
+            return
+        stream = self.matcher.idle_stream_of(worker, call, now=turn.now)
+        if stream is not None:
+            self.dispatch(turn, call, stream)
+            return
+        if call.sticky_until == 0:
+            call.sticky_until = min(turn.now + self.config.sticky_wait_ms, call.dispatch_deadline)
+        if call.sticky_until <= turn.now:
+            self.place_shared(turn, call)
+            return
+        self.matcher.wait_sticky(call, worker)
+        self.deadlines.arm(call.key, call.sticky_until)
+
+    def place_shared(self, turn: Turn, call: Call) -> None:
+        """Any worker of the Flow type may take it; a sticky one that lacks the name is noted as declining [ROUTE-5]."""
+        call.stage = CallStage.HELD
+        self._note_incapable_sticky(call)
+        stream = None if self._is_shutting_down else self.matcher.idle_stream_for(call, now=turn.now)
+        if stream is not None:
+            self.dispatch(turn, call, stream)
+            return
+        self.matcher.wait_shared(call)
+        self.deadlines.arm(call.key, call.dispatch_deadline)
+
+    def _note_incapable_sticky(self, call: Call) -> None:
+        worker = self.matcher.workers.get(call.run.last_worker)
+        is_rpc = call.method is Method.RPC
+        if worker is None or worker.worker_id in call.excluded or not worker.has_streams:
+            return
+        if not worker.can_run(call.run.flow_type, call.name, is_rpc=is_rpc):
+            reason = "UNKNOWN_RPC" if is_rpc else "UNKNOWN_STEP"
+            call.excluded[worker.worker_id] = reason
+            call.note_declined(worker.worker_id, reason)
+
+    def dispatch(self, turn: Turn, call: Call, stream: Stream) -> None:
+        """Hand the call over; the dispatch is an event of the same outcome [ROUTE-8, ROUTE-9, DELIV-4]."""
+        worker = stream.session.worker
+        self.matcher.remove_idle(stream)
+        call.method_deadline = self._deadline(call, turn.now)
+        if call.rpc is None:
+            step = call.run.steps[StepExecutionId(call.call_id)]
+            turn.emit(call.run, self._dispatched(call, step, worker, now=turn.now))
+            token = step.token(call.run.run_id)
+            snapshot = step_snapshot(call.run, step, token)
+        else:
+            call.rpc.delivery += 1
+            token = Token(call.run.run_id, call.call_id, Method.RPC, 1, call.rpc.delivery)
+            snapshot = rpc_snapshot(call.run, call, token, call.rpc.command.input, now=turn.now)
+        call.token = token
+        self.note_delivered(call, worker.worker_id, worker.incarnation)
+        self.attach(call, stream)
+        self.deadlines.arm(call.key, min(turn.now + self.config.accept_timeout_ms, call.method_deadline))
+        turn.perform(AssignCall(stream.session.session_id, stream.number, snapshot))
+
+    def _dispatched(self, call: Call, step: StepExecution, worker: Worker, *, now: int) -> StepDispatched:
+        return StepDispatched(
+            step.step_execution_id,
+            step.method,
+            step.attempt,
+            step.delivery + 1,
+            worker.worker_id,
+            worker.incarnation,
+            worker.worker_id == call.run.last_worker,
+            now - call.enqueued_at,
+            call.method_deadline,
+            tuple(call.declined),
+            call.declined_more,
+        )
+
+    def _deadline(self, call: Call, now: int) -> int:
+        deadline = now + self.method_timeout(call)
+        return deadline if call.rpc is None else min(deadline, call.rpc.command.expires_at)
+
+    def method_timeout(self, call: Call) -> int:
+        """Timeout of the call's method, counted from hand-over [OPT-1, RPC-7]."""
+        if call.rpc is not None:
+            return call.rpc.command.timeout_ms
+        options = call.run.steps[StepExecutionId(call.call_id)].options
+        chosen = None
+        if options is not None:
+            is_wait_for = call.method is Method.WAIT_FOR
+            chosen = options.wait_for_timeout_ms if is_wait_for else options.execute_timeout_ms
+        return self.config.method_timeout_ms if chosen is None else chosen
+
+    # ---- deliveries and streams ----
+
+    def attach(self, call: Call, stream: Stream) -> None:
+        """The stream is busy with the call's current delivery."""
+        call.stage = CallStage.ASSIGNED
+        call.stream = stream
+        call.is_accepted = False
+        self.occupy(stream, call.token)
+
+    def occupy(self, stream: Stream, token: Token | None) -> None:
+        """Make the stream busy with a delivery, be it current or stale."""
+        if stream.token is None:
+            stream.session.worker.busy += 1
+        stream.token = token
+
+    def note_delivered(self, call: Call, worker_id: WorkerId, incarnation: str) -> None:
+        """A worker has the call's current delivery."""
+        call.worker_id = worker_id
+        call.incarnation = incarnation
+        self.delivered.setdefault(worker_id, {})[call.key] = call
+
+    def detach(self, call: Call, *, now: int) -> None:
+        """The session is gone; the delivery stays current for the resume wait [WIRE-11]."""
+        call.stage = CallStage.DETACHED
+        call.stream = None
+        self.deadlines.arm(call.key, min(now + self.config.resume_wait_ms, call.method_deadline))
+
+    def end_delivery(self, call: Call) -> None:
+        """The current delivery is settled or given up; its stream, if any, stays busy until the worker answers."""
+        if not call.is_delivered:
+            return
+        calls = self.delivered.get(call.worker_id)
+        if calls is not None:
+            calls.pop(call.key, None)
+            if not calls:
+                del self.delivered[call.worker_id]
+        self.deadlines.disarm(call.key)
+        call.take_off()
+
+    def cancel_delivery(self, turn: Turn, call: Call, reason: str, *, grace_ms: int = 0) -> None:
+        """Give the current delivery up and tell its worker, if it has one."""
+        stream, token = call.stream, call.token
+        self.end_delivery(call)
+        if stream is not None and token is not None:
+            turn.perform(CancelCall(stream.session.session_id, stream.number, token, reason, grace_ms))
+
+    def free(self, stream: Stream) -> None:
+        """The worker answered on the stream.
+
+        The stream takes another call once this turn's new calls are in their queues, so that a call that waited longer
+        is not overtaken [ROUTE-7].
+        """
+        if stream.token is None:
+            return
+        stream.token = None
+        stream.session.worker.busy -= 1
+        self._freed.append(stream)
+
+    def offer_freed(self, turn: Turn) -> bool:
+        """Let streams freed in this turn take calls; False when there were none."""
+        if not self._freed:
+            return False
+        freed, self._freed = self._freed, []
+        for stream in freed:
+            if stream.session.streams.get(stream.number) is stream:
+                self.offer(turn, stream)
+        return True
+
+    def offer(self, turn: Turn, stream: Stream) -> None:
+        """An idle stream takes the call that waited longest, or stays idle."""
+        call = None
+        if not (stream.session.is_draining or self._is_shutting_down):
+            call = self.matcher.call_for(stream, now=turn.now)
+        if call is None:
+            self.matcher.add_idle(stream, now=turn.now)
+        else:
+            self.dispatch(turn, call, stream)
+
+    def offer_idle(self, turn: Turn, worker: Worker) -> None:
+        """Its idle streams may take calls that were kept from it."""
+        for stream in self.matcher.idle_streams_of(worker):
+            if self._is_shutting_down:
+                return
+            call = self.matcher.call_for(stream, now=turn.now)
+            if call is not None:
+                self.dispatch(turn, call, stream)
+
+    def release_sticky(self, turn: Turn, worker_id: WorkerId) -> None:
+        """[ROUTE-1] Its last stream is gone: what waited for it goes to the Flow types' queues at once."""
+        for call in self.matcher.sticky_calls(worker_id):
+            self.place_shared(turn, call)
+        self.matcher.forget_worker(worker_id)
+
+    def stop_dispatching(self) -> None:
+        """Hand nothing out any more [DRAIN-4]."""
+        self._is_shutting_down = True
+
+    def call_of(self, token: Token) -> Call | None:
+        """The open call whose current delivery the token names, or None when the token is stale."""
+        call = self.calls.get((RunId(token.run_id), token.call))
+        return call if call is not None and call.is_delivered and call.token == token else None
+
+
+def _cancel_terms(run: RunState) -> tuple[str, int]:
+    """Why a running handler is told to stop, and how long it may clean up [STOP-4]."""
+    if run.is_open:
+        return "STEP_CANCELED", CANCEL_GRACE_MS
+    return "FLOW_CLOSED", 0 if run.status is FlowStatus.TERMINATED else CANCEL_GRACE_MS

@@ -1,0 +1,155 @@
+"""RPC calls from the client's request to its answer [RPC-1..12].
+
+Nothing of a call is in the log before it has effects.
+"""
+
+from dexd.core.commands import AbandonRpc, InvokeRpc
+from dexd.core.effects import AnswerRpc
+from dexd.core.flow.decide_external import refuse_other_run, remembered
+from dexd.core.flow.decide_rpc import decide_rpc_completed
+from dexd.core.flow.state import RunState
+from dexd.core.ids import CallerId, RunId, WorkerId, rpc_call_id
+from dexd.core.matching.calls import Call, CallKey, CallStage, RpcCall
+from dexd.core.matching.dispatcher import Dispatcher
+from dexd.core.rejections import Code, Rejection
+from dexd.core.turn import Turn
+from dexd.core.values import Failure, Method, RequestRecord, Response
+
+LOSSES_MAX = 1
+"""Lost deliveries that an RPC survives [RPC-8]."""
+
+
+class RpcDesk:
+    """Open RPC calls and who waits for them."""
+
+    __slots__ = ("_by_caller", "_by_run", "_dispatcher")
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._by_caller: dict[CallerId, Call] = {}
+        self._by_run: dict[RunId, dict[CallKey, Call]] = {}
+
+    def invoke(self, turn: Turn, run: RunState, command: InvokeRpc) -> None:
+        """Begin a call, join the equal one that is under way, or give the stored answer [RPC-12]."""
+        refused = refuse_other_run(run, command.run_id)
+        known = remembered(run, command.request_id, command.digest)
+        if refused is not None:
+            turn.perform(AnswerRpc(command.caller, refused))
+        elif known is not None:
+            turn.perform(AnswerRpc(command.caller, known if isinstance(known, Rejection) else known.answer))
+        else:
+            self._begin_or_join(turn, run, command)
+
+    def _begin_or_join(self, turn: Turn, run: RunState, command: InvokeRpc) -> None:
+        key = (run.run_id, rpc_call_id(command.request_id))
+        call = self._dispatcher.calls.get(key)
+        if call is None or call.rpc is None:
+            rpc = RpcCall(command, [command.caller])
+            call = self._dispatcher.calls[key] = Call(run, key[1], Method.RPC, command.name, rpc)
+            self._by_run.setdefault(run.run_id, {})[key] = call
+            self._by_caller[command.caller] = call
+            self._dispatcher.start_dispatch(turn, call)
+        elif call.rpc.command.digest == command.digest:
+            call.rpc.callers.append(command.caller)
+            self._by_caller[command.caller] = call
+        else:
+            turn.perform(AnswerRpc(command.caller, _conflict(run, command)))
+
+    def abandon(self, turn: Turn, command: AbandonRpc) -> None:
+        """A caller has gone. A call that nobody waits for and no worker has is dropped."""
+        call = self._by_caller.pop(command.caller, None)
+        if call is None or call.rpc is None:
+            return
+        call.rpc.callers.remove(command.caller)
+        if not call.rpc.callers and call.is_queued:
+            self._finish(turn, call, b"")
+
+    def complete(self, turn: Turn, call: Call, response: Response, *, worker_id: WorkerId) -> None:
+        """The handler returned: apply its effects, if any, and answer after their commit."""
+        rpc = _rpc(call)
+        command = rpc.command
+        decided = decide_rpc_completed(
+            call.run,
+            command.name,
+            response,
+            request=RequestRecord(command.request_id, command.digest, response.output),
+            worker_id=worker_id,
+            now=turn.now,
+        )
+        if isinstance(decided, Rejection):
+            self._finish(turn, call, decided)
+            return
+        turn.emit_all(call.run, decided)
+        self._finish(turn, call, response.output)
+
+    def fail(self, turn: Turn, call: Call, failure: Failure) -> None:
+        """The handler raised: no effect, and the caller sees its error [RPC-3]."""
+        fields = {
+            "flow_id": call.run.flow_id,
+            "rpc": call.name,
+            "worker_error_type": failure.error_type,
+            "worker_error_detail": failure.detail,
+            "worker_stack": failure.stack,
+        }
+        message = f"RPC {call.name!r} of Flow {call.run.flow_id!r} failed: {failure.error_type}: {failure.detail}"
+        self._finish(turn, call, Rejection(Code.WORKER_API_ERROR, message, fields))
+
+    def expire_queued(self, turn: Turn, call: Call, detail: str) -> None:
+        """No worker took it within the dispatch wait [ROUTE-4]."""
+        fields = {"flow_id": call.run.flow_id, "rpc": call.name}
+        self._finish(turn, call, Rejection(Code.NO_WORKER_AVAILABLE, detail, fields))
+
+    def time_out(self, turn: Turn, call: Call) -> None:
+        """The handler did not answer in time [RPC-7]."""
+        message = f"RPC {call.name!r} of Flow {call.run.flow_id!r} did not answer in time on {call.worker_id}"
+        fields = {"flow_id": call.run.flow_id, "rpc": call.name}
+        self._finish(turn, call, Rejection(Code.RPC_TIMEOUT, message, fields))
+
+    def lose(self, turn: Turn, call: Call, reason: str, *, excluded: dict[WorkerId, str] | None) -> None:
+        """The first lost delivery is repeated, the second one ends the call [RPC-8]."""
+        rpc = _rpc(call)
+        rpc.losses += 1
+        if rpc.losses <= LOSSES_MAX and rpc.command.expires_at > turn.now:
+            self._dispatcher.start_dispatch(turn, call, excluded=excluded)
+            return
+        self.expire_queued(turn, call, f"RPC {call.name!r} lost its worker {rpc.losses} times ({reason})")
+
+    def flow_closed(self, turn: Turn, run: RunState) -> None:
+        """[RPC-9] Calls in flight when their Flow closes are answered so; those still queued may yet read it."""
+        for call in list(self._by_run.get(run.run_id, {}).values()):
+            if call.is_delivered:
+                self._dispatcher.cancel_delivery(turn, call, "FLOW_CLOSED")
+                message = f"Flow {run.flow_id!r} became {run.status.name} while RPC {call.name!r} was in flight"
+                fields = {"flow_id": run.flow_id, "status": run.status.name, "rpc": call.name}
+                self._finish(turn, call, Rejection(Code.FLOW_NOT_ACTIVE, message, fields))
+
+    def _finish(self, turn: Turn, call: Call, answer: bytes | Rejection) -> None:
+        self._dispatcher.deadlines.disarm(call.key)
+        self._dispatcher.calls.pop(call.key, None)
+        call.stage = CallStage.HELD
+        of_run = self._by_run.get(call.run.run_id)
+        if of_run is not None:
+            of_run.pop(call.key, None)
+            if not of_run:
+                del self._by_run[call.run.run_id]
+        for caller in _rpc(call).callers:
+            self._by_caller.pop(caller, None)
+            turn.perform(AnswerRpc(caller, answer))
+
+    def has_calls(self, run_id: RunId) -> bool:
+        """Whether a call of the run is open; its state must stay in memory."""
+        return run_id in self._by_run
+
+
+def _rpc(call: Call) -> RpcCall:
+    if call.rpc is None:
+        raise TypeError(f"{call.call_id} is not an RPC")
+    return call.rpc
+
+
+def _conflict(run: RunState, command: InvokeRpc) -> Rejection:
+    return Rejection(
+        Code.REQUEST_CONFLICT,
+        f"request {command.request_id!r} is under way on Flow {run.flow_id!r} with other content",
+        {"flow_id": run.flow_id, "request_id": command.request_id},
+    )

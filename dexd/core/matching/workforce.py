@@ -1,0 +1,328 @@
+"""Workers come and go: sessions, streams, pings, replaced incarnations [QUEUE-*, WIRE-7..11, DRAIN-*]."""
+
+import unicodedata
+
+from dexd.core.commands import AnswerPing, CloseStream, OpenSession, OpenStream
+from dexd.core.config import KernelConfig
+from dexd.core.effects import (
+    AcknowledgeResult,
+    AskReconnect,
+    CancelCall,
+    ConfirmStream,
+    ConfirmStreamClosed,
+    EndSession,
+    RejectStream,
+    SendPing,
+    WelcomeSession,
+)
+from dexd.core.flow.state import RunState
+from dexd.core.ids import QueueName, RunId, SessionId, StreamNumber, WorkerId
+from dexd.core.matching.calls import Call, CallStage
+from dexd.core.matching.deliveries import STALE, Deliveries
+from dexd.core.matching.dispatcher import Dispatcher, HoldDue, PingDue
+from dexd.core.matching.sessions import Session, Stream, Worker
+from dexd.core.rejections import Code, Rejection
+from dexd.core.turn import Turn
+from dexd.core.values import RunningCall
+
+SUPERSEDED_REMEMBERED_MAX = 10_000
+"""Replaced incarnations that are refused; the oldest are forgotten, by then their processes have heard it."""
+
+
+class Workforce:
+    """The live sessions."""
+
+    __slots__ = ("_deliveries", "_dispatcher", "_superseded", "sessions", "stream_count")
+
+    def __init__(self, dispatcher: Dispatcher, deliveries: Deliveries) -> None:
+        self._dispatcher = dispatcher
+        self._deliveries = deliveries
+        self.sessions: dict[SessionId, Session] = {}
+        self.stream_count = 0
+        self._superseded: dict[tuple[WorkerId, str], None] = {}
+
+    @property
+    def _config(self) -> KernelConfig:
+        return self._dispatcher.config
+
+    # ---- sessions ----
+
+    def open_session(self, turn: Turn, command: OpenSession, runs: dict[RunId, RunState]) -> None:
+        """A worker said Hello.
+
+        1. Refused for good: a replaced incarnation [QUEUE-2], a bad worker ID, or a number over its cap [QUEUE-5].
+        2. A newer incarnation replaces the older one, whose running calls are lost at once [QUEUE-2].
+        3. Calls that it still runs go on; what it should run and does not present is lost [WIRE-10, WIRE-11].
+        """
+        refused = self._refuse_hello(command)
+        if refused is not None:
+            turn.perform(EndSession(command.session, refused))
+            return
+        self._supersede(turn, command)
+        worker = self._worker(command)
+        session = Session(command.session, worker)
+        worker.sessions[command.session] = session
+        self.sessions[command.session] = session
+        turn.perform(WelcomeSession(command.session))
+        self._dispatcher.deadlines.arm(PingDue(command.session), turn.now + self._config.ping_interval_ms)
+        for running in command.running:
+            self._resume(turn, session, running, runs)
+        self._lose_absent(turn, worker)
+
+    def _refuse_hello(self, command: OpenSession) -> Rejection | None:
+        config = self._config
+        worker_id = command.worker_id
+        if (worker_id, command.incarnation) in self._superseded:
+            return _superseded(worker_id)
+        if not worker_id or len(worker_id) > config.max_queue_length or _has_control(worker_id):
+            return Rejection(
+                Code.INVALID_WORKER_ID,
+                f"app worker ID {worker_id[:64]!r}: {len(worker_id)} characters, allowed are 1 to "
+                f"{config.max_queue_length} (matching.max_queue_length) without control characters",
+                {"length": str(len(worker_id)), "limit": str(config.max_queue_length)},
+            )
+        if not 1 <= command.max_concurrent_tasks <= config.max_concurrent_tasks_cap:
+            return _over(
+                Code.MAX_CONCURRENT_TASKS_EXCEEDED,
+                worker_id,
+                "max_concurrent_tasks",
+                command.max_concurrent_tasks,
+                "matching.max_concurrent_tasks_cap",
+                config.max_concurrent_tasks_cap,
+            )
+        if len(command.flows) > config.max_flow_types:
+            return _over(
+                Code.MAX_FLOW_TYPES_EXCEEDED,
+                worker_id,
+                "Flow types",
+                len(command.flows),
+                "matching.max_flow_types",
+                config.max_flow_types,
+            )
+        return None
+
+    def _supersede(self, turn: Turn, command: OpenSession) -> None:
+        worker = self._dispatcher.matcher.workers.get(command.worker_id)
+        if worker is not None and worker.incarnation != command.incarnation:
+            self._superseded[worker.worker_id, worker.incarnation] = None
+            if len(self._superseded) > SUPERSEDED_REMEMBERED_MAX:
+                del self._superseded[next(iter(self._superseded))]
+            for session in list(worker.sessions.values()):
+                turn.perform(EndSession(session.session_id, _superseded(worker.worker_id)))
+                self.lose_session(turn, session, "SUPERSEDED", is_final=True)
+        for call in self._delivered_to(command.worker_id):
+            if call.incarnation != command.incarnation:
+                self._deliveries.lose(turn, call, "SUPERSEDED")
+
+    def _worker(self, command: OpenSession) -> Worker:
+        workers = self._dispatcher.matcher.workers
+        worker = workers.get(command.worker_id)
+        if worker is None:
+            worker = workers[command.worker_id] = Worker(
+                command.worker_id, command.incarnation, command.max_concurrent_tasks, {}
+            )
+        worker.max_concurrent_tasks = command.max_concurrent_tasks
+        worker.capabilities = {capability.flow_type: capability for capability in command.flows}
+        return worker
+
+    def _resume(self, turn: Turn, session: Session, running: RunningCall, runs: dict[RunId, RunState]) -> None:
+        """[WIRE-10] A current delivery goes on; a stale one is canceled, a settled one acknowledged.
+
+        Either way its stream is registered and busy until the worker answers on it.
+        """
+        number = StreamNumber(running.stream)
+        if number in session.streams:
+            return
+        stream = self._add_stream(session, number, QueueName(running.queue))
+        self._dispatcher.occupy(stream, running.token)
+        call = self._dispatcher.call_of(running.token)
+        run = runs.get(running.token.run_id)
+        if call is not None and call.incarnation == session.worker.incarnation:
+            self._dispatcher.attach(call, stream)
+            call.is_accepted = True
+            self._dispatcher.deadlines.arm(call.key, call.method_deadline)
+        elif run is not None and running.token in run.accepted:
+            turn.perform(AcknowledgeResult(session.session_id, number, running.token, True))
+            self._dispatcher.free(stream)
+        else:
+            turn.perform(CancelCall(session.session_id, number, running.token, STALE))
+
+    def _lose_absent(self, turn: Turn, worker: Worker) -> None:
+        for call in self._delivered_to(worker.worker_id):
+            if call.stage is CallStage.DETACHED:
+                self._deliveries.lose(turn, call, "NOT_PRESENTED")
+
+    def _delivered_to(self, worker_id: WorkerId) -> list[Call]:
+        return list(self._dispatcher.delivered.get(worker_id, {}).values())
+
+    def drain_session(self, turn: Turn, session: Session) -> None:
+        """Goodbye: it is never assigned anything again; running calls still answer [DRAIN-2]."""
+        session.is_draining = True
+        for stream in session.streams.values():
+            self._dispatcher.matcher.remove_idle(stream)
+        self._release_if_gone(turn, session.worker)
+
+    def lose_session(self, turn: Turn, session: Session, reason: str, *, is_final: bool = False) -> None:
+        """The session ended.
+
+        Its deliveries stay current for the resume wait, so that the worker can come back with them [WIRE-11]; after
+        Goodbye, a replacement or a missed Pong (`is_final`) they are lost at once.
+        """
+        del self.sessions[session.session_id]
+        del session.worker.sessions[session.session_id]
+        self._dispatcher.deadlines.disarm(PingDue(session.session_id))
+        lost = self._detach_all(turn, session)
+        self._release_if_gone(turn, session.worker)
+        if is_final or session.is_draining:
+            for call in lost:
+                self._deliveries.lose(turn, call, reason)
+
+    def _detach_all(self, turn: Turn, session: Session) -> list[Call]:
+        detached = []
+        for stream in session.streams.values():
+            self.stream_count -= 1
+            self._dispatcher.matcher.remove_idle(stream)
+            if stream.token is None:
+                continue
+            session.worker.busy -= 1
+            call = self._dispatcher.call_of(stream.token)
+            if call is not None and call.stream is stream:
+                self._dispatcher.detach(call, now=turn.now)
+                detached.append(call)
+        session.streams = {}
+        return detached
+
+    def _release_if_gone(self, turn: Turn, worker: Worker) -> None:
+        if not worker.has_streams:
+            self._dispatcher.release_sticky(turn, worker.worker_id)
+        if not worker.sessions:
+            self._dispatcher.matcher.workers.pop(worker.worker_id, None)
+            self._dispatcher.deadlines.disarm(HoldDue(worker.worker_id))
+
+    def ask_all_to_reconnect(self, turn: Turn, reason: str) -> None:
+        """[DRAIN-3, DRAIN-4] The server goes away."""
+        self._dispatcher.stop_dispatching()
+        for session_id in self.sessions:
+            turn.perform(AskReconnect(session_id, reason))
+
+    # ---- pings ----
+
+    def ping_due(self, turn: Turn, session_id: SessionId) -> None:
+        """[WIRE-7] Ping, whatever was heard from the worker; a session that owes a Pong is deaf and ends."""
+        session = self.sessions.get(session_id)
+        if session is None:
+            return
+        if session.is_ping_open:
+            waited = turn.now - session.pinged_at
+            message = f"worker {session.worker.worker_id!r} did not answer a ping within {waited} ms"
+            fields = {"worker_id": session.worker.worker_id, "limit_ms": str(self._config.pong_timeout_ms)}
+            turn.perform(EndSession(session_id, Rejection(Code.SESSION_TIMEOUT, message, fields)))
+            self.lose_session(turn, session, "NO_PONG", is_final=True)
+            return
+        session.ping_nonce += 1
+        session.is_ping_open = True
+        session.pinged_at = turn.now
+        turn.perform(SendPing(session_id, session.ping_nonce))
+        self._dispatcher.deadlines.arm(PingDue(session_id), turn.now + self._config.pong_timeout_ms)
+
+    def answer_ping(self, turn: Turn, session: Session, command: AnswerPing) -> None:
+        """Only the nonce of the open Ping answers it."""
+        if session.is_ping_open and command.nonce == session.ping_nonce:
+            session.is_ping_open = False
+            due = max(turn.now, session.pinged_at + self._config.ping_interval_ms)
+            self._dispatcher.deadlines.arm(PingDue(session.session_id), due)
+
+    def hold_due(self, turn: Turn, worker_id: WorkerId) -> None:
+        """The pause after NO_CAPACITY is over [CAP-2]."""
+        worker = self._dispatcher.matcher.workers.get(worker_id)
+        if worker is not None:
+            self._dispatcher.offer_idle(turn, worker)
+
+    # ---- streams ----
+
+    def open_stream(self, turn: Turn, session: Session, command: OpenStream) -> None:
+        """Register a stream and give it a call if one waits [QUEUE-1, QUEUE-3]."""
+        refused = self._refuse_stream(session, command)
+        if refused is not None:
+            turn.perform(RejectStream(session.session_id, command.stream, refused))
+            return
+        stream = self._add_stream(session, command.stream, command.queue)
+        turn.perform(ConfirmStream(session.session_id, command.stream))
+        self._dispatcher.offer(turn, stream)
+
+    def _refuse_stream(self, session: Session, command: OpenStream) -> Rejection | None:
+        """Each limit with a message of its own, naming limit, value and offender [QUEUE-3]."""
+        config, worker, queue = self._config, session.worker, command.queue
+        if command.stream in session.streams:
+            return Rejection(
+                Code.STREAM_EXISTS, f"stream {command.stream} is open already", {"stream": str(command.stream)}
+            )
+        if len(queue) > config.max_queue_length:
+            return _too_long(Code.QUEUE_NAME_TOO_LONG, queue, "matching.max_queue_length", config.max_queue_length)
+        if queue != worker.own_queue:
+            if queue not in worker.capabilities:
+                message = f"queue {queue!r} is neither worker {worker.worker_id!r} itself nor one of its Flow types"
+                return Rejection(Code.QUEUE_NOT_SERVED, message, {"queue": queue, "worker_id": worker.worker_id})
+            if len(queue) > config.max_flow_type_length:
+                limit = config.max_flow_type_length
+                return _too_long(Code.FLOW_TYPE_TOO_LONG, queue, "matching.max_flow_type_length", limit)
+        if worker.stream_count >= config.max_concurrent_tasks_cap:
+            return _over(
+                Code.MAX_STREAMS_PER_WORKER_EXCEEDED,
+                worker.worker_id,
+                "streams",
+                worker.stream_count + 1,
+                "matching.max_concurrent_tasks_cap",
+                config.max_concurrent_tasks_cap,
+            )
+        if self.stream_count >= config.max_streams:
+            name = "matching.max_streams"
+            count = self.stream_count + 1
+            return _over(
+                Code.MAX_STREAMS_EXCEEDED, worker.worker_id, "streams on the node", count, name, config.max_streams
+            )
+        return None
+
+    def _add_stream(self, session: Session, number: StreamNumber, queue: QueueName) -> Stream:
+        stream = session.streams[number] = Stream(session, number, queue)
+        self.stream_count += 1
+        return stream
+
+    def close_stream(self, turn: Turn, session: Session, command: CloseStream) -> None:
+        """Take a stream away. If an assignment crossed the request, the worker's decline returns the call."""
+        stream = session.streams.pop(command.stream, None)
+        if stream is not None:
+            self.stream_count -= 1
+            self._dispatcher.matcher.remove_idle(stream)
+            if stream.token is not None:
+                session.worker.busy -= 1
+            self._release_if_gone(turn, session.worker)
+        turn.perform(ConfirmStreamClosed(session.session_id, command.stream))
+
+
+def _has_control(text: str) -> bool:
+    return any(unicodedata.category(character) == "Cc" for character in text)
+
+
+def _superseded(worker_id: WorkerId) -> Rejection:
+    return Rejection(
+        Code.WORKER_ID_SUPERSEDED,
+        f"a newer process took app worker ID {worker_id!r}; an app worker ID names one process",
+        {"worker_id": worker_id},
+    )
+
+
+def _over(code: Code, worker_id: WorkerId, what: str, found: int, setting: str, limit: int) -> Rejection:
+    return Rejection(
+        code,
+        f"worker {worker_id!r}: {found} {what}, the limit is {limit} ({setting})",
+        {"worker_id": worker_id, "found": str(found), "limit": str(limit), "setting": setting},
+    )
+
+
+def _too_long(code: Code, name: str, setting: str, limit: int) -> Rejection:
+    return Rejection(
+        code,
+        f"queue {name!r}: {len(name)} characters, the limit is {limit} ({setting})",
+        {"queue": name, "found": str(len(name)), "limit": str(limit), "setting": setting},
+    )
