@@ -12,12 +12,17 @@ from dextools.cli.errors import CommandError
 from dextools.terminal_text import cell, printable
 
 
+PIPE_WIDTH = 10_000
+"""Columns when nobody looks: tables in pipes and files are not folded, so that one row is one line."""
+
+
 class Output:
     """Shows answers in the form that the caller asked for; a verb gives both and does not ask which it is."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        self._console = Console(highlight=False, soft_wrap=False, emoji=False, markup=False)
+        width = None if sys.stdout.isatty() else PIPE_WIDTH
+        self._console = Console(highlight=False, emoji=False, markup=False, width=width)
 
     def answer(self, document: Mapping[str, Any], human: RenderableType) -> None:
         """Show one answer: an object as one JSON line, or its form for people."""

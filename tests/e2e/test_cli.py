@@ -1,0 +1,218 @@
+"""`dex` against a running server with the example Flows [SURF-20, SURF-21, SURF-23]."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dextools.local_processes import start_worker
+from tests.support.server_process import ServerProcess
+
+DEX = Path(sys.executable).with_name("dex")
+
+ORDER = '{"order_id": "o", "customer": "Ada", "amount": 4990, "address": "Main Street 1"}'
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("dex")]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """One server and worker for all tests here; each test uses its own Flow IDs."""
+    directory = tmp_path_factory.mktemp("cli")
+    with ServerProcess(directory / "data") as process, start_worker(process.address, directory / "worker.log"):
+        yield process
+
+
+class Dex:
+    """Runs `dex` with `--json` and remembers how it ended."""
+
+    def __init__(self, server: str) -> None:
+        self._environ = {**os.environ, "DEX_SERVER": server}
+        self.code = 0
+        self.stderr = ""
+
+    def __call__(self, *arguments: str, given: str | None = None) -> Any:
+        ran = self.run("--json", *arguments, given=given)
+        self.code, self.stderr = ran.returncode, ran.stderr
+        return json.loads(ran.stdout) if ran.stdout else None
+
+    def run(self, *arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [DEX, *arguments], input=given, capture_output=True, text=True, timeout=60, env=self._environ, check=False
+        )
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """What the last call said on stderr."""
+        error: dict[str, Any] = json.loads(self.stderr)["error"]
+        return error
+
+
+@pytest.fixture
+def dex(server: ServerProcess) -> Dex:
+    return Dex(server.address)
+
+
+def test_a_flow_is_started_watched_steered_and_read_by_the_command_line(dex: Dex) -> None:
+    """[SURF-21] start, publish, result, attr get, rpc, describe, history."""
+    started = dex("flow", "start", "OrderFlow", "--id", "order/1", "--input", "-", given=ORDER)
+    assert (dex.code, started["flow_id"]) == (0, "order/1")
+    assert len(dex("flow", "publish", "order/1", "approval", "true")["message_ids"]) == 1
+
+    result = dex("flow", "result", "order/1", "--wait", "--timeout", "30")
+    assert (dex.code, result["status"], result["is_terminal"]) == (0, "COMPLETED", True)
+    assert result["completions"][0]["step_execution_id"] == "ShipStep-1"
+
+    assert dex("flow", "attr", "get", "order/1", "status")["value"] == "SHIPPED"
+    assert dex("flow", "rpc", "order/1", "status")["output"] == "SHIPPED"
+    described = dex("flow", "describe", "order/1")
+    assert (described["run_id"], described["flow_type"]) == (started["run_id"], "OrderFlow")
+
+    events = dex("flow", "history", "order/1")["events"]
+    assert [event["event_id"] for event in events] == list(range(1, described["history_events"] + 1))
+    assert (events[0]["kind"], events[-1]["kind"]) == ("FlowStarted", "FlowClosed")
+
+
+def test_a_history_is_followed_to_the_end_as_json_lines(dex: Dex) -> None:
+    """[HIST-5, SURF-21] `--follow` shows every event and ends with the Flow."""
+    dex("flow", "start", "OrderFlow", "--id", "followed", "--input", ORDER)
+    dex("flow", "publish", "followed", "approval", "true")
+    lines = dex.run("flow", "history", "followed", "--follow", "--json").stdout.splitlines()
+    kinds = [json.loads(line)["kind"] for line in lines]
+    assert (kinds[0], kinds[-1]) == ("FlowStarted", "FlowClosed")
+
+
+def test_list_shows_executions_newest_first_and_filters(dex: Dex) -> None:
+    """[SURF-21] `list` with type, status and ID prefix; `--limit` says that there is more."""
+    for number in range(3):
+        dex("flow", "start", "OrderFlow", "--id", f"listed-{number}", "--input", ORDER)
+    listed = dex("flow", "list", "--id-prefix", "listed-", "--type", "OrderFlow", "--status", "running")
+    assert [flow["flow_id"] for flow in listed["flows"]] == ["listed-2", "listed-1", "listed-0"]
+    assert listed["more"] is False
+    page = dex("flow", "list", "--id-prefix", "listed-", "--limit", "2")
+    assert (len(page["flows"]), page["more"]) == (2, True)
+
+
+def test_stop_says_whether_it_was_this_call_that_ended_the_flow(dex: Dex) -> None:
+    """[STOP-2] APPLIED once, then ALREADY_CLOSED; `result` of a Flow that did not complete is exit code 1."""
+    dex("flow", "start", "OrderFlow", "--id", "stopped", "--input", ORDER)
+    stop = ("flow", "stop", "stopped", "--type", "fail", "--reason", "not today")
+    assert dex(*stop) == {"outcome": "APPLIED", "status": "FAILED"}
+    assert dex(*stop, "--request-id", "another") == {"outcome": "ALREADY_CLOSED", "status": "FAILED"}
+    result = dex("flow", "result", "stopped")
+    assert (dex.code, result["error_type"], result["error_message"]) == (1, "CLIENT_API_FAILED", "not today")
+
+
+def test_an_attribute_is_set_exactly_and_deleted_by_null(dex: Dex) -> None:
+    """[ATTR-1, VAL-3] no int passes through a double."""
+    dex("flow", "start", "OrderFlow", "--id", "attributes", "--input", ORDER)
+    dex("flow", "attr", "set", "attributes", "payment", "9007199254740993")
+    assert dex("flow", "attr", "get", "attributes", "payment")["value"] == 9007199254740993
+    dex("flow", "attr", "set", "attributes", "payment", "null")
+    assert dex("flow", "attr", "get", "attributes", "payment")["value"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "code"),
+    [
+        (("flow", "describe", "nobody"), 3, "FLOW_NOT_FOUND"),
+        (("flow", "publish", "nobody", "approval", "true"), 3, "FLOW_NOT_FOUND"),
+        (("flow", "start", "NoSuchFlow", "--id", "x"), 3, "UNKNOWN_FLOW_TYPE"),
+        (("flow", "start", "OrderFlow", "--id", "sys:mine", "--input", ORDER), 2, "INVALID_ARGUMENT"),
+        (("flow", "start", "OrderFlow", "--id", "a\tb", "--input", ORDER), 2, "INVALID_ARGUMENT"),
+        (("flow", "start", "OrderFlow", "--id", "x", "--input", "{"), 2, "USAGE"),
+        (("flow", "publish", "nobody", "approval", "yes"), 2, "USAGE"),
+        (("flow", "list", "--status", "sleeping"), 2, "INVALID_ARGUMENT"),
+    ],
+)
+def test_a_refusal_has_its_exit_code_and_reason(
+    dex: Dex, arguments: tuple[str, ...], exit_code: int, code: str
+) -> None:
+    """[SURF-20, ERR-A] problems on stderr as JSON, nothing on stdout."""
+    assert dex(*arguments) is None
+    assert (dex.code, dex.error["code"]) == (exit_code, code)
+
+
+def test_a_second_start_of_a_running_flow_is_a_conflict(dex: Dex) -> None:
+    """[START-5, SURF-20] exit code 4 and the run that exists."""
+    started = dex("flow", "start", "OrderFlow", "--id", "twice", "--input", ORDER)
+    dex("flow", "start", "OrderFlow", "--id", "twice", "--input", ORDER)
+    assert (dex.code, dex.error["code"]) == (4, "FLOW_ALREADY_STARTED")
+    assert dex.error["metadata"]["run_id"] == started["run_id"]
+
+
+def test_the_same_request_is_the_same_start(dex: Dex) -> None:
+    """[START-3] a repeat gets the stored answer; other content is refused."""
+    start = ("flow", "start", "OrderFlow", "--id", "repeated", "--request-id", "r1", "--input")
+    assert dex(*start, ORDER)["run_id"] == dex(*start, ORDER.replace(" ", ""))["run_id"]
+    dex(*start, ORDER.replace("4990", "1"))
+    assert (dex.code, dex.error["code"]) == (4, "REQUEST_CONFLICT")
+
+
+def test_health_shows_the_server_as_serving(dex: Dex) -> None:
+    """[OBS-4] a durable write, the clock, the workers."""
+    health = dex("health")
+    assert (dex.code, health["condition"]) == (0, "SERVING")
+    assert health["connected_workers"] == 1
+
+
+def test_no_server_is_exit_code_5() -> None:
+    """[SURF-20] unavailable, and the address that was tried."""
+    dex = Dex("127.0.0.1:1")
+    dex("health", "--timeout", "2")
+    assert (dex.code, dex.error["code"]) == (5, "UNAVAILABLE")
+    assert "127.0.0.1:1" in dex.error["message"]
+
+
+def test_data_for_people_is_escaped(dex: Dex) -> None:
+    """[SURF-20] escape sequences in values never reach the terminal."""
+    hostile = json.dumps({"order_id": "\x1b[2J", "customer": "\u202eAda", "amount": 1, "address": "x"})
+    dex("flow", "start", "OrderFlow", "--id", "hostile \u202e", "--input", hostile)
+    for arguments in (("flow", "list"), ("flow", "history", "hostile \u202e", "--full")):
+        shown = dex.run(*arguments).stdout
+        assert "hostile" in shown or "FlowStarted" in shown
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+
+
+def test_the_log_is_verified_and_replayed_offline_without_being_written(server: ServerProcess, tmp_path: Path) -> None:
+    """[SURF-23] events, verify and replay on the directory of a killed server; no byte of it changes."""
+    dex = Dex(server.address)
+    directory = tmp_path / "data"
+    with ServerProcess(directory) as own, start_worker(own.address, tmp_path / "worker.log"):
+        dex("--server", own.address, "flow", "start", "OrderFlow", "--id", "kept", "--input", ORDER)
+        dex("--server", own.address, "flow", "publish", "kept", "approval", "true")
+        dex("--server", own.address, "flow", "result", "kept", "--wait", "--timeout", "30")
+        dex("--server", own.address, "flow", "start", "OrderFlow", "--id", "open", "--input", ORDER)
+        live = dex("--server", own.address, "flow", "history", "kept")["events"]
+        os.kill(own.pid, signal.SIGKILL)
+    before = content_of(directory)
+
+    verified = dex("log", "verify", "--data-dir", str(directory))
+    assert (dex.code, verified["faults"], verified["runs"]) == (0, [], 2)
+    events = dex("log", "events", "kept", "--data-dir", str(directory))["events"]
+    assert [(event["event_id"], event["kind"]) for event in events] == [(e["event_id"], e["kind"]) for e in live]
+
+    state = dex("log", "replay", "kept", "--to", "1", "--data-dir", str(directory))["state"]
+    assert (state["status"], state["attributes"]) == ("RUNNING", {})
+    state = dex("log", "replay", "kept", "--data-dir", str(directory))["state"]
+    assert (state["status"], state["attributes"]["status"]) == ("COMPLETED", "SHIPPED")
+
+    dex("log", "replay", "nobody", "--data-dir", str(directory))
+    assert dex.code == 3
+    assert content_of(directory) == before
+
+
+def content_of(directory: Path) -> dict[str, bytes]:
+    """Every file of a data directory; SQLite's index of the write-ahead log is memory that happens to have a name."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and not path.name.endswith("-shm")
+    }

@@ -1,0 +1,32 @@
+"""`make dev`: a server and a worker with the example Flows until Ctrl+C [SURF-3]."""
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from dextools.local_processes import start_server, start_worker
+
+
+def main() -> None:
+    """Run both, say where, and end when asked to or when one of them ends."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data-dir", type=Path, default=Path("dexd-data"), help="default ./dexd-data")
+    parser.add_argument("--listen", default="127.0.0.1:8801", help="default 127.0.0.1:8801")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    log = options.data_dir.with_name(f"{options.data_dir.name}.log")
+    with start_server(options.data_dir, options.listen, log) as server:
+        address = server.ready["address"]
+        with start_worker(address, log) as worker:
+            print(f"dexd listens on {address}, data in {options.data_dir}, logs in {log}")
+            print(f"a worker serves OrderFlow, MoneyTransferFlow and ReminderFlow (pid {worker.pid})")
+            print(f"try: dex flow list --server {address}     end: Ctrl+C", flush=True)
+            try:
+                worker.wait()
+            except KeyboardInterrupt:
+                print("stopping")
+
+
+if __name__ == "__main__":
+    main()
