@@ -28,7 +28,7 @@ from dexd.core.values import (
 # ---- from clients -----------------------------------------------------------------------------------------------
 
 
-class StartFlow(msgspec.Struct, frozen=True):
+class StartFlow(msgspec.Struct, frozen=True, gc=False):
     """Start an execution. Reply: StartFlowAccepted."""
 
     flow_id: FlowId
@@ -45,7 +45,7 @@ class StartFlow(msgspec.Struct, frozen=True):
     id_reuse_policy: IdReusePolicy = IdReusePolicy.DEFAULT
 
 
-class PublishMessages(msgspec.Struct, frozen=True):
+class PublishMessages(msgspec.Struct, frozen=True, gc=False):
     """Publish to one Channel of an active Flow. Reply: PublishAccepted."""
 
     flow_id: FlowId
@@ -56,7 +56,7 @@ class PublishMessages(msgspec.Struct, frozen=True):
     digest: bytes
 
 
-class SetAttribute(msgspec.Struct, frozen=True):
+class SetAttribute(msgspec.Struct, frozen=True, gc=False):
     """Set or delete one Attribute of an active Flow. Reply: AttributeAccepted."""
 
     flow_id: FlowId
@@ -67,7 +67,7 @@ class SetAttribute(msgspec.Struct, frozen=True):
     digest: bytes
 
 
-class InvokeRpc(msgspec.Struct, frozen=True):
+class InvokeRpc(msgspec.Struct, frozen=True, gc=False):
     """Run an RPC handler. The answer comes later, as the effect AnswerRpc."""
 
     caller: CallerId
@@ -82,13 +82,13 @@ class InvokeRpc(msgspec.Struct, frozen=True):
     """End of the whole call, waiting for a worker included [RPC-7]."""
 
 
-class AbandonRpc(msgspec.Struct, frozen=True):
+class AbandonRpc(msgspec.Struct, frozen=True, gc=False):
     """The caller of an RPC has gone; a handler that already runs may still have its effects."""
 
     caller: CallerId
 
 
-class StopFlow(msgspec.Struct, frozen=True):
+class StopFlow(msgspec.Struct, frozen=True, gc=False):
     """End a Flow now. Reply: StopFlowResult."""
 
     flow_id: FlowId
@@ -102,7 +102,7 @@ class StopFlow(msgspec.Struct, frozen=True):
 # ---- from worker sessions ---------------------------------------------------------------------------------------
 
 
-class OpenSession(msgspec.Struct, frozen=True):
+class OpenSession(msgspec.Struct, frozen=True, gc=False):
     """A worker said Hello and speaks our protocol. Effects: WelcomeSession or EndSession."""
 
     session: SessionId
@@ -114,20 +114,20 @@ class OpenSession(msgspec.Struct, frozen=True):
     running: tuple[RunningCall, ...] = ()
 
 
-class LoseSession(msgspec.Struct, frozen=True):
+class LoseSession(msgspec.Struct, frozen=True, gc=False):
     """The session's transport ended, for whatever reason."""
 
     session: SessionId
     reason: str
 
 
-class DrainSession(msgspec.Struct, frozen=True):
+class DrainSession(msgspec.Struct, frozen=True, gc=False):
     """The worker said Goodbye: it takes no more calls."""
 
     session: SessionId
 
 
-class OpenStream(msgspec.Struct, frozen=True):
+class OpenStream(msgspec.Struct, frozen=True, gc=False):
     """Register a logical stream on a queue. Effects: ConfirmStream or RejectStream."""
 
     session: SessionId
@@ -135,14 +135,14 @@ class OpenStream(msgspec.Struct, frozen=True):
     queue: QueueName
 
 
-class CloseStream(msgspec.Struct, frozen=True):
+class CloseStream(msgspec.Struct, frozen=True, gc=False):
     """Take an idle stream away. Effect: ConfirmStreamClosed."""
 
     session: SessionId
     stream: StreamNumber
 
 
-class AcceptCall(msgspec.Struct, frozen=True):
+class AcceptCall(msgspec.Struct, frozen=True, gc=False):
     """The handler has started, or showed life."""
 
     session: SessionId
@@ -150,7 +150,7 @@ class AcceptCall(msgspec.Struct, frozen=True):
     token: Token
 
 
-class DeclineCall(msgspec.Struct, frozen=True):
+class DeclineCall(msgspec.Struct, frozen=True, gc=False):
     """The worker will not run the call; no handler was started."""
 
     session: SessionId
@@ -159,7 +159,7 @@ class DeclineCall(msgspec.Struct, frozen=True):
     reason: str
 
 
-class CompleteCall(msgspec.Struct, frozen=True):
+class CompleteCall(msgspec.Struct, frozen=True, gc=False):
     """A handler's result. Effect: AcknowledgeResult."""
 
     session: SessionId
@@ -168,7 +168,7 @@ class CompleteCall(msgspec.Struct, frozen=True):
     response: Response
 
 
-class FailCall(msgspec.Struct, frozen=True):
+class FailCall(msgspec.Struct, frozen=True, gc=False):
     """A handler raised. Effect: AcknowledgeResult."""
 
     session: SessionId
@@ -177,7 +177,7 @@ class FailCall(msgspec.Struct, frozen=True):
     failure: Failure
 
 
-class AnswerPing(msgspec.Struct, frozen=True):
+class AnswerPing(msgspec.Struct, frozen=True, gc=False):
     """A Pong arrived; only the nonce of the open Ping counts [WIRE-7]."""
 
     session: SessionId
@@ -187,15 +187,15 @@ class AnswerPing(msgspec.Struct, frozen=True):
 # ---- from the shell itself --------------------------------------------------------------------------------------
 
 
-class Tick(msgspec.Struct, frozen=True):
+class Tick(msgspec.Struct, frozen=True, gc=False):
     """Time has passed."""
 
 
-class BeginServing(msgspec.Struct, frozen=True):
+class BeginServing(msgspec.Struct, frozen=True, gc=False):
     """Recovery is over and the server listens: calls that were running wait for their workers from now on [WIRE-11]."""
 
 
-class BeginShutdown(msgspec.Struct, frozen=True):
+class BeginShutdown(msgspec.Struct, frozen=True, gc=False):
     """Assign nothing more and ask every session to reconnect elsewhere or later [DRAIN-4]."""
 
     reason: str

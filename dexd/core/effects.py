@@ -13,7 +13,7 @@ from dexd.core.rejections import Rejection
 from dexd.core.values import ConditionResult, RecoveryError, Token
 
 
-class CallSnapshot(msgspec.Struct, frozen=True):
+class CallSnapshot(msgspec.Struct, frozen=True, gc=False):
     """One call with everything its handler reads [ATTR-6, ATTR-8]."""
 
     token: Token
@@ -34,34 +34,34 @@ class CallSnapshot(msgspec.Struct, frozen=True):
     wait_for_failed: bool = False
 
 
-class WelcomeSession(msgspec.Struct, frozen=True):
+class WelcomeSession(msgspec.Struct, frozen=True, gc=False):
     """Hello was accepted."""
 
     session: SessionId
 
 
-class EndSession(msgspec.Struct, frozen=True):
+class EndSession(msgspec.Struct, frozen=True, gc=False):
     """Close the session with this refusal."""
 
     session: SessionId
     rejection: Rejection
 
 
-class AskReconnect(msgspec.Struct, frozen=True):
+class AskReconnect(msgspec.Struct, frozen=True, gc=False):
     """Send Reconnect."""
 
     session: SessionId
     reason: str
 
 
-class ConfirmStream(msgspec.Struct, frozen=True):
+class ConfirmStream(msgspec.Struct, frozen=True, gc=False):
     """The stream is registered."""
 
     session: SessionId
     stream: StreamNumber
 
 
-class RejectStream(msgspec.Struct, frozen=True):
+class RejectStream(msgspec.Struct, frozen=True, gc=False):
     """The stream is not registered."""
 
     session: SessionId
@@ -69,14 +69,14 @@ class RejectStream(msgspec.Struct, frozen=True):
     rejection: Rejection
 
 
-class ConfirmStreamClosed(msgspec.Struct, frozen=True):
+class ConfirmStreamClosed(msgspec.Struct, frozen=True, gc=False):
     """The stream is gone."""
 
     session: SessionId
     stream: StreamNumber
 
 
-class AssignCall(msgspec.Struct, frozen=True):
+class AssignCall(msgspec.Struct, frozen=True, gc=False):
     """Hand a call to a stream."""
 
     session: SessionId
@@ -84,7 +84,7 @@ class AssignCall(msgspec.Struct, frozen=True):
     call: CallSnapshot
 
 
-class CancelCall(msgspec.Struct, frozen=True):
+class CancelCall(msgspec.Struct, frozen=True, gc=False):
     """Tell a worker that the result of a delivery is not wanted any more."""
 
     session: SessionId
@@ -94,7 +94,7 @@ class CancelCall(msgspec.Struct, frozen=True):
     grace_ms: int = 0
 
 
-class AcknowledgeResult(msgspec.Struct, frozen=True):
+class AcknowledgeResult(msgspec.Struct, frozen=True, gc=False):
     """Tell a worker that its result was applied, or refused and why."""
 
     session: SessionId
@@ -104,14 +104,14 @@ class AcknowledgeResult(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class SendPing(msgspec.Struct, frozen=True):
+class SendPing(msgspec.Struct, frozen=True, gc=False):
     """Send Ping."""
 
     session: SessionId
     nonce: int
 
 
-class AnswerRpc(msgspec.Struct, frozen=True):
+class AnswerRpc(msgspec.Struct, frozen=True, gc=False):
     """Answer the caller of an RPC with its output, or the refusal."""
 
     caller: CallerId

@@ -24,7 +24,7 @@ from dexd.core.values import (
 )
 
 
-class FlowStarted(msgspec.Struct, array_like=True, frozen=True):
+class FlowStarted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """An execution began; always the first event of its run."""
 
     flow_id: FlowId
@@ -37,7 +37,7 @@ class FlowStarted(msgspec.Struct, array_like=True, frozen=True):
     attributes: tuple[tuple[str, bytes], ...] = ()
 
 
-class StepScheduled(msgspec.Struct, array_like=True, frozen=True):
+class StepScheduled(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A Step execution exists and waits for a worker."""
 
     step_execution_id: StepExecutionId
@@ -51,7 +51,7 @@ class StepScheduled(msgspec.Struct, array_like=True, frozen=True):
     recovery_error: RecoveryError | None = None
 
 
-class StepDispatched(msgspec.Struct, array_like=True, frozen=True):
+class StepDispatched(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """An attempt was offered to a worker [ROUTE-9]."""
 
     step_execution_id: StepExecutionId
@@ -70,7 +70,7 @@ class StepDispatched(msgspec.Struct, array_like=True, frozen=True):
     """How many more there were."""
 
 
-class StepDeclined(msgspec.Struct, array_like=True, frozen=True):
+class StepDeclined(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The worker declined the offer before any handler ran; the delivery does not count [DELIV-2]."""
 
     step_execution_id: StepExecutionId
@@ -80,7 +80,7 @@ class StepDeclined(msgspec.Struct, array_like=True, frozen=True):
     reason: str
 
 
-class StepDeliveryLost(msgspec.Struct, array_like=True, frozen=True):
+class StepDeliveryLost(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The worker went away, or never started, before any result [LOST-1]."""
 
     step_execution_id: StepExecutionId
@@ -90,7 +90,7 @@ class StepDeliveryLost(msgspec.Struct, array_like=True, frozen=True):
     reason: str
 
 
-class WaitForCompleted(msgspec.Struct, array_like=True, frozen=True):
+class WaitForCompleted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """wait_for returned a Wait; timers hold absolute deadlines."""
 
     step_execution_id: StepExecutionId
@@ -104,7 +104,7 @@ class WaitForCompleted(msgspec.Struct, array_like=True, frozen=True):
     recorded: tuple[tuple[str, bytes], ...] = ()
 
 
-class WaitForFailed(msgspec.Struct, array_like=True, frozen=True):
+class WaitForFailed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """An attempt of wait_for failed."""
 
     step_execution_id: StepExecutionId
@@ -118,7 +118,7 @@ class WaitForFailed(msgspec.Struct, array_like=True, frozen=True):
     """The worker reported it; otherwise the server found it (timeout, loss, no worker)."""
 
 
-class ConditionsMet(msgspec.Struct, array_like=True, frozen=True):
+class ConditionsMet(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A candidate of the Wait won and its messages were consumed [WAIT-9]."""
 
     step_execution_id: StepExecutionId
@@ -128,14 +128,14 @@ class ConditionsMet(msgspec.Struct, array_like=True, frozen=True):
     """Condition index and the messages it took, in queue order."""
 
 
-class TimerFired(msgspec.Struct, array_like=True, frozen=True):
+class TimerFired(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A Timer of an installed Wait is due."""
 
     step_execution_id: StepExecutionId
     condition_index: int
 
 
-class ExecuteCompleted(msgspec.Struct, array_like=True, frozen=True):
+class ExecuteCompleted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """execute returned a decision; the Steps it schedules follow as StepScheduled in the same commit."""
 
     step_execution_id: StepExecutionId
@@ -150,7 +150,7 @@ class ExecuteCompleted(msgspec.Struct, array_like=True, frozen=True):
     recorded: tuple[tuple[str, bytes], ...] = ()
 
 
-class ExecuteFailed(msgspec.Struct, array_like=True, frozen=True):
+class ExecuteFailed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """An attempt of execute failed."""
 
     step_execution_id: StepExecutionId
@@ -164,14 +164,14 @@ class ExecuteFailed(msgspec.Struct, array_like=True, frozen=True):
     """The worker reported it; otherwise the server found it (timeout, loss, no worker)."""
 
 
-class StepCanceled(msgspec.Struct, array_like=True, frozen=True):
+class StepCanceled(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A Step execution ended without a result."""
 
     step_execution_id: StepExecutionId
     reason: str
 
 
-class MethodPending(msgspec.Struct, array_like=True, frozen=True):
+class MethodPending(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A handler was still running when the Flow closed; its result will be refused."""
 
     step_execution_id: StepExecutionId
@@ -179,7 +179,7 @@ class MethodPending(msgspec.Struct, array_like=True, frozen=True):
     attempt: int
 
 
-class ChannelPublished(msgspec.Struct, array_like=True, frozen=True):
+class ChannelPublished(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A client published."""
 
     channel: str
@@ -187,14 +187,14 @@ class ChannelPublished(msgspec.Struct, array_like=True, frozen=True):
     request: RequestRecord
 
 
-class AttributesSet(msgspec.Struct, array_like=True, frozen=True):
+class AttributesSet(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A client wrote Attributes."""
 
     writes: tuple[tuple[str, bytes | None], ...]
     request: RequestRecord
 
 
-class RpcCompleted(msgspec.Struct, array_like=True, frozen=True):
+class RpcCompleted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """An RPC had effects [RPC-4]; the Steps it schedules follow as StepScheduled in the same commit."""
 
     name: str
@@ -207,7 +207,7 @@ class RpcCompleted(msgspec.Struct, array_like=True, frozen=True):
     recorded: tuple[tuple[str, bytes], ...] = ()
 
 
-class StaleResultRejected(msgspec.Struct, array_like=True, frozen=True):
+class StaleResultRejected(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A result of a delivery that is no longer current was refused and changed nothing [LOST-3]."""
 
     step_execution_id: StepExecutionId
@@ -218,7 +218,7 @@ class StaleResultRejected(msgspec.Struct, array_like=True, frozen=True):
     reason: str
 
 
-class FlowClosed(msgspec.Struct, array_like=True, frozen=True):
+class FlowClosed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The execution ended; all Steps that were active are gone [FLOW-8]."""
 
     status: FlowStatus

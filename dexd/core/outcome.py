@@ -21,23 +21,23 @@ class RecordedEvent(msgspec.Struct, frozen=True, gc=False):
     event: Event
 
 
-class StartFlowAccepted(msgspec.Struct, frozen=True):
+class StartFlowAccepted(msgspec.Struct, frozen=True, gc=False):
     """The run that the request started, now or earlier."""
 
     run_id: RunId
 
 
-class PublishAccepted(msgspec.Struct, frozen=True):
+class PublishAccepted(msgspec.Struct, frozen=True, gc=False):
     """IDs of the messages, in order."""
 
     message_ids: tuple[str, ...]
 
 
-class AttributeAccepted(msgspec.Struct, frozen=True):
+class AttributeAccepted(msgspec.Struct, frozen=True, gc=False):
     """The write is in the log."""
 
 
-class StopFlowResult(msgspec.Struct, frozen=True):
+class StopFlowResult(msgspec.Struct, frozen=True, gc=False):
     """Whether this call closed the Flow, and the status after it [STOP-2]."""
 
     applied: bool
@@ -47,7 +47,7 @@ class StopFlowResult(msgspec.Struct, frozen=True):
 Reply: TypeAlias = StartFlowAccepted | PublishAccepted | AttributeAccepted | StopFlowResult
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """Everything owed for one command, in the order in which the shell must do it.
 
     `events` are appended in one transaction with those of other commands; only then `effects` are performed in order

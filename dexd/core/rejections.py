@@ -77,7 +77,7 @@ class Code(StrEnum):
     """The bytes are not a message of that type."""
 
 
-class Rejection(msgspec.Struct, frozen=True):
+class Rejection(msgspec.Struct, frozen=True, gc=False):
     """A refusal: nothing at all was stored [GEN-2]."""
 
     code: Code

@@ -1,7 +1,8 @@
 """Plain frozen values that commands, events and state share.
 
 They are msgspec array structs because events and snapshots carry them into the log: fields are only ever appended, with
-a default. User values are bytes of canonical JSON and are never decoded here [VAL-3].
+a default. User values are bytes of canonical JSON and are never decoded here [VAL-3]. All of them are trees without
+cycles, so the garbage collector need not track them (`gc=False`): with much live state its passes would stall the server.
 """
 
 from enum import IntEnum
@@ -137,7 +138,7 @@ class RetryPolicy(msgspec.Struct, array_like=True, frozen=True, gc=False):
     jitter: float = 0.0
 
 
-class RecoveryStep(msgspec.Struct, array_like=True, frozen=True):
+class RecoveryStep(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The Step that takes over when execute has no attempt left [OPT-4]."""
 
     step_type: str
@@ -145,7 +146,7 @@ class RecoveryStep(msgspec.Struct, array_like=True, frozen=True):
     options: "StepOptions | None" = None
 
 
-class StepOptions(msgspec.Struct, array_like=True, frozen=True):
+class StepOptions(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Options fixed when a Step is scheduled [STEP-8]; None means the default at the time of use."""
 
     wait_for_timeout_ms: int | None = None
@@ -157,7 +158,7 @@ class StepOptions(msgspec.Struct, array_like=True, frozen=True):
     recovery: RecoveryStep | None = None
 
 
-class StepPlan(msgspec.Struct, array_like=True, frozen=True):
+class StepPlan(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A Step to schedule."""
 
     step_type: str
@@ -166,7 +167,7 @@ class StepPlan(msgspec.Struct, array_like=True, frozen=True):
     options: StepOptions | None = None
 
 
-class Condition(msgspec.Struct, array_like=True, frozen=True):
+class Condition(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One condition of a Wait as the worker declared it."""
 
     kind: ConditionKind
@@ -180,7 +181,7 @@ class Condition(msgspec.Struct, array_like=True, frozen=True):
     """Channel: None takes all that are queued [CHAN-4]."""
 
 
-class Wait(msgspec.Struct, array_like=True, frozen=True):
+class Wait(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What wait_for returned."""
 
     kind: WaitKind
@@ -189,7 +190,7 @@ class Wait(msgspec.Struct, array_like=True, frozen=True):
     """Only for ANY_COMBINATION: groups of indexes into ``conditions``."""
 
 
-class Decision(msgspec.Struct, array_like=True, frozen=True):
+class Decision(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What execute returned."""
 
     kind: DecisionKind
@@ -198,7 +199,7 @@ class Decision(msgspec.Struct, array_like=True, frozen=True):
     reason: str = ""
 
 
-class Failure(msgspec.Struct, array_like=True, frozen=True):
+class Failure(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Why an attempt failed."""
 
     error_type: str
@@ -209,14 +210,14 @@ class Failure(msgspec.Struct, array_like=True, frozen=True):
     error_classes: tuple[str, ...] = ()
 
 
-class RecoveryError(msgspec.Struct, array_like=True, frozen=True):
+class RecoveryError(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The failure shown to a recovery Step, or to execute after a failed wait_for."""
 
     error_type: str
     detail: str
 
 
-class Response(msgspec.Struct, array_like=True, frozen=True):
+class Response(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A handler's whole result; applied in one commit or not at all [GEN-5]."""
 
     wait: Wait | None = None
@@ -229,7 +230,7 @@ class Response(msgspec.Struct, array_like=True, frozen=True):
     next_steps: tuple[StepPlan, ...] = ()
 
 
-class ConditionResult(msgspec.Struct, array_like=True, frozen=True):
+class ConditionResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """How one condition ended, in declaration order [WAIT-9]."""
 
     kind: ConditionKind
@@ -272,7 +273,7 @@ class DeclinedOffer(msgspec.Struct, array_like=True, frozen=True, gc=False):
     reason: str
 
 
-class FlowCapability(msgspec.Struct, array_like=True, frozen=True):
+class FlowCapability(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What a worker serves of one Flow type."""
 
     flow_type: str
@@ -280,7 +281,7 @@ class FlowCapability(msgspec.Struct, array_like=True, frozen=True):
     rpc_names: frozenset[str] = frozenset()
 
 
-class RunningCall(msgspec.Struct, array_like=True, frozen=True):
+class RunningCall(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A call that a reconnecting worker presents again [WIRE-10]."""
 
     stream: int

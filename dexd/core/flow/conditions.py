@@ -11,7 +11,7 @@ import msgspec
 from dexd.core.values import Condition, ConditionKind, Wait, WaitKind
 
 
-class Win(msgspec.Struct, frozen=True):
+class Win(msgspec.Struct, frozen=True, gc=False):
     """The winning candidate."""
 
     winners: tuple[int, ...]

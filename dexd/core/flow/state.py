@@ -35,7 +35,7 @@ class StepPhase(IntEnum):
     """Its Wait is installed; costs no worker."""
 
 
-class StepExecution(msgspec.Struct, array_like=True):
+class StepExecution(msgspec.Struct, array_like=True, gc=False):
     """One active Step execution. `attempt` counts from 1 in the current method, `delivery` in the current attempt."""
 
     step_execution_id: StepExecutionId
@@ -98,7 +98,7 @@ class RememberedRequest(msgspec.Struct, array_like=True, frozen=True, gc=False):
     at: int
 
 
-class RunState(msgspec.Struct, array_like=True):
+class RunState(msgspec.Struct, array_like=True, gc=False):
     """Everything that replay of one run's events gives."""
 
     flow_id: FlowId
