@@ -54,6 +54,14 @@ class AttributeView(msgspec.Struct, frozen=True):
     value: bytes | None
 
 
+class ListPage(msgspec.Struct, frozen=True):
+    """Latest runs of executions, newest start first."""
+
+    flows: tuple[FlowSummary, ...]
+    next_before: int
+    """Stream ID that the next page lies before; 0 on the last page."""
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
     """One event as people read it [HIST-2]."""

@@ -8,7 +8,7 @@ the next batch grows (decide-ahead). At the commit the effects leave and the rep
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from dexd.codec.views import AttributeView, FlowSummary, FlowWait, HistoryEntry, HistoryPage, StepWait
+from dexd.codec.views import AttributeView, FlowSummary, FlowWait, HistoryEntry, HistoryPage, ListPage, StepWait
 from dexd.core.commands import ClientCommand, InvokeRpc, WorkerCommand
 from dexd.core.config import KernelConfig
 from dexd.core.ids import CallerId, FlowId, RunId, SessionId, StepExecutionId
@@ -111,6 +111,6 @@ class Engine:
         """The history as it grows, until the run is closed; a Rejection is the last item."""
         raise NotImplementedError
 
-    async def list_flows(self, selection: RunFilter, limit: int) -> Sequence[FlowSummary] | Rejection:
+    async def list_flows(self, selection: RunFilter, limit: int) -> ListPage | Rejection:
         """Latest runs of executions, newest start first."""
         raise NotImplementedError

@@ -1,0 +1,105 @@
+"""Replies and views as FlowService messages. `flow_requests` is the other direction."""
+
+from typing import assert_never
+
+from google.protobuf.message import Message
+
+from dexd.codec.flow_requests import ListQuery, page_token
+from dexd.codec.views import (
+    AttributeView,
+    FlowSummary,
+    FlowWait,
+    HistoryEntry,
+    HistoryPage,
+    ListPage,
+    StepWait,
+)
+from dexd.core.outcome import AttributeAccepted, PublishAccepted, Reply, StartFlowAccepted, StopFlowResult
+from dexd.core.values import FlowErrorType
+from dexpb.v1 import flow_service_pb2 as pb
+
+
+def from_reply(reply: Reply) -> Message:
+    """Give the reply message of a state-changing call."""
+    match reply:
+        case StartFlowAccepted():
+            return pb.StartFlowReply(run_id=reply.run_id)
+        case PublishAccepted():
+            return pb.PublishReply(message_ids=reply.message_ids)
+        case AttributeAccepted():
+            return pb.SetAttributeReply()
+        case StopFlowResult():
+            outcome = "APPLIED" if reply.applied else "ALREADY_CLOSED"
+            return pb.StopFlowReply(outcome=outcome, status=reply.status.name)
+        case _:
+            assert_never(reply)
+
+
+def from_rpc_output(output: bytes) -> pb.InvokeRpcReply:
+    """Give what an RPC handler returned."""
+    return pb.InvokeRpcReply(output=output)
+
+
+def from_summary(summary: FlowSummary) -> pb.FlowInfo:
+    """Show a run. Without roll-over a chain is one run, so every run is its own first one."""
+    return pb.FlowInfo(
+        flow_id=summary.flow_id,
+        run_id=summary.run_id,
+        flow_type=summary.flow_type,
+        status=summary.status.name,
+        started_at=summary.started_at,
+        closed_at=summary.closed_at,
+        ordinal=summary.ordinal,
+        first_run_id=summary.run_id,
+        history_events=summary.history_events,
+        error_type=_error_type(summary.error_type),
+        error_message=summary.error_message,
+    )
+
+
+def from_list(page: ListPage, query: ListQuery) -> pb.ListFlowsReply:
+    """Show a page of runs."""
+    token = page_token(query.selection, page.next_before) if page.next_before else ""
+    return pb.ListFlowsReply(flows=map(from_summary, page.flows), next_page_token=token)
+
+
+def from_entry(entry: HistoryEntry) -> pb.HistoryEvent:
+    """Show one event."""
+    return pb.HistoryEvent(event_id=entry.event_id, run_id=entry.run_id, at=entry.at, kind=entry.kind, data=entry.data)
+
+
+def from_history(page: HistoryPage) -> pb.GetHistoryReply:
+    """Show a page of history."""
+    return pb.GetHistoryReply(events=map(from_entry, page.entries), next_event_id=page.next_event_id)
+
+
+def from_attribute(view: AttributeView) -> pb.GetAttributeReply:
+    """Show an Attribute."""
+    return pb.GetAttributeReply(value=view.value)
+
+
+def from_flow_wait(wait: FlowWait) -> pb.WaitForFlowReply:
+    """Answer one poll for a Flow's end."""
+    end = wait.end
+    if end is None:
+        return pb.WaitForFlowReply(first_run_id=wait.run_id)
+    return pb.WaitForFlowReply(
+        is_terminal=True,
+        first_run_id=wait.run_id,
+        status=end.status.name,
+        error_type=_error_type(end.error_type),
+        error_message=end.error_message,
+        completions=[
+            pb.StepCompletion(step_type=done.step_type, step_execution_id=done.step_execution_id, value=done.value)
+            for done in end.completions
+        ],
+    )
+
+
+def from_step_wait(wait: StepWait) -> pb.WaitForStepCompletionReply:
+    """Answer one poll for a Step execution's end."""
+    return pb.WaitForStepCompletionReply(outcome="" if wait.outcome is None else wait.outcome.name)
+
+
+def _error_type(error_type: FlowErrorType) -> str:
+    return "" if error_type is FlowErrorType.NONE else error_type.name
