@@ -2,7 +2,8 @@
 
 They are msgspec array structs because events and snapshots carry them into the log: fields are only ever appended, with
 a default. User values are bytes of canonical JSON and are never decoded here [VAL-3]. All of them are trees without
-cycles, so the garbage collector need not track them (`gc=False`): with much live state its passes would stall the server.
+cycles, so the garbage collector need not track them (`gc=False`): its passes over much live state would stall the
+server.
 """
 
 from enum import IntEnum
