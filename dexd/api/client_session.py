@@ -13,7 +13,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from dexd.api.batch_stream import BatchStream
-from dexd.api.status import abort, grpc_code, status_of
+from dexd.api.status import grpc_code, status_of
 from dexd.core.rejections import Code, Rejection
 from dexpb.v1.flow_service_pb2 import ClientBatch, ClientRequest, ServerBatch, ServerReply
 
@@ -25,16 +25,17 @@ RETRY_AFTER_MS: Final = 1_000
 
 OnAnswer: TypeAlias = Callable[[bytes | Rejection], None]
 """Takes a serialized reply or a refusal."""
+Abandon: TypeAlias = Callable[[], object]
+"""Abandons a call, which is then not answered any more; without effect on one that is answered."""
 
 
 class FlowCalls(Protocol):
     """The unary methods by name."""
 
-    def begin(self, method: str, body: bytes, on_answer: OnAnswer) -> Callable[[], None] | None:
+    def begin(self, method: str, body: bytes, on_answer: OnAnswer) -> Abandon | None:
         """Begin a call; `on_answer` gets its answer exactly once, perhaps before this returns.
 
-        Returns:
-            What abandons the call, after which it is not answered any more; None when there is nothing to abandon.
+        Gives None when there is nothing to abandon.
         """
         ...
 
@@ -44,15 +45,14 @@ class ClientSession:
 
     def __init__(self, calls: FlowCalls, context: grpc.aio.ServicerContext[bytes, bytes], *, buffer_bytes: int) -> None:
         self._calls = calls
-        self._context = context
         self._stream = BatchStream(context, _join, buffer_bytes=buffer_bytes)
-        self._open: dict[int, Callable[[], None] | None] = {}
+        self._open: dict[int, Abandon | None] = {}
         """What abandons each unanswered request, by its id."""
         self._has_answered_all = asyncio.Event()
         self._has_answered_all.set()
 
-    async def serve(self, requests: AsyncIterator[bytes]) -> None:
-        """Answer requests until the client stops sending; then answer what is open and end the call."""
+    async def serve(self, requests: AsyncIterator[bytes]) -> Rejection | None:
+        """Answer requests until the client stops sending, then what is open; gives the refusal to end the call with."""
         try:
             rejection = await self._stream.receive(self._paced(requests), self._take)
             if rejection is None or rejection.code is Code.SHUTTING_DOWN:
@@ -61,8 +61,7 @@ class ClientSession:
         finally:
             self._abandon_all()
             await self._stream.stop()
-        if rejection is not None:
-            await abort(self._context, rejection)
+        return rejection
 
     def end(self, rejection: Rejection) -> None:
         """Take no more requests and end with the refusal; for SHUTTING_DOWN once everything open is answered."""

@@ -4,9 +4,9 @@ It is derived from Hellos and gone with the process; a start that names its star
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
-from dexd.core.rejections import Code, Rejection
 from dexd.core.values import StepPlan
 
 FLOW_TYPES_MAX: Final = 10_000
@@ -18,21 +18,13 @@ class FlowTypeDirectory:
 
     def __init__(self) -> None:
         self._start_steps: dict[str, StepPlan | None] = {}
+        self.start_steps: Mapping[str, StepPlan | None] = MappingProxyType(self._start_steps)
+        """How each known Flow type begins; None for one without a start Step."""
 
     def learn(self, start_steps: Mapping[str, StepPlan | None]) -> None:
-        """Take a worker's announcement; None stands for a Flow type without a start Step."""
+        """Take a worker's announcement."""
         for flow_type, start_step in start_steps.items():
             self._start_steps.pop(flow_type, None)
             self._start_steps[flow_type] = start_step
         while len(self._start_steps) > FLOW_TYPES_MAX:
             del self._start_steps[next(iter(self._start_steps))]
-
-    def start_step(self, flow_type: str) -> StepPlan | Rejection | None:
-        """How the Flow type begins; None for one without a start Step."""
-        if flow_type in self._start_steps:
-            return self._start_steps[flow_type]
-        return Rejection(
-            Code.UNKNOWN_FLOW_TYPE,
-            f"no worker has registered Flow type {flow_type!r}",
-            {"flow_type": flow_type},
-        )

@@ -9,6 +9,7 @@ from typing import Final, Never
 
 import grpc
 import msgspec
+import structlog
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
@@ -195,6 +196,11 @@ ERROR_TABLE: Final[Mapping[Code, ErrorRow]] = {
         "A client session asked for a method that does not exist.",
         "Use a name of FlowService; upgrade the server if the method is newer.",
     ),
+    Code.INTERNAL: ErrorRow(
+        _S.INTERNAL,
+        "A bug of the server.",
+        "Report it with the server's log; whether the call had effect is shown by the Flow's history.",
+    ),
     Code.MALFORMED: ErrorRow(
         _S.INVALID_ARGUMENT,
         "The bytes are not a message of the type expected.",
@@ -248,6 +254,12 @@ async def abort(context: grpc.aio.ServicerContext[bytes, bytes], rejection: Reje
     await context.abort(
         ERROR_TABLE[rejection.code].status, status.message, ((STATUS_DETAILS_KEY, status.SerializeToString()),)
     )
+
+
+def internal_error(error: BaseException) -> Rejection:
+    """The refusal for a bug; what went wrong is in the server's log, not in the answer [ERR-3]."""
+    structlog.get_logger().error("call_failed", exc_info=error)
+    return Rejection(Code.INTERNAL, "the server failed to answer; its log has the reason")
 
 
 def _packed(message: ErrorInfo | RetryInfo) -> AnyMessage:

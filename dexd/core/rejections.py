@@ -75,6 +75,8 @@ class Code(StrEnum):
     """A client session asked for a method that does not exist."""
     MALFORMED = "MALFORMED"
     """The bytes are not a message of that type."""
+    INTERNAL = "INTERNAL"
+    """A bug of the server; nothing is promised about the call."""
 
 
 class Rejection(msgspec.Struct, frozen=True, gc=False):

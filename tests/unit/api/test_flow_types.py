@@ -1,7 +1,6 @@
 """How Flow types begin, as workers announce it."""
 
 from dexd.api.flow_types import FLOW_TYPES_MAX, FlowTypeDirectory
-from dexd.core.rejections import Code, Rejection
 from dexd.core.values import StepPlan
 
 
@@ -9,14 +8,7 @@ def test_newest_announcement_of_a_flow_type_wins() -> None:
     directory = FlowTypeDirectory()
     directory.learn({"Order": StepPlan("Old", b"", has_wait_for=False), "Silent": None})
     directory.learn({"Order": StepPlan("New", b"", has_wait_for=True)})
-    assert directory.start_step("Order") == StepPlan("New", b"", has_wait_for=True)
-    assert directory.start_step("Silent") is None
-
-
-def test_unknown_flow_type_is_refused_by_name() -> None:
-    refusal = FlowTypeDirectory().start_step("Order")
-    assert isinstance(refusal, Rejection)
-    assert (refusal.code, refusal.fields) == (Code.UNKNOWN_FLOW_TYPE, {"flow_type": "Order"})
+    assert directory.start_steps == {"Order": StepPlan("New", b"", has_wait_for=True), "Silent": None}
 
 
 def test_directory_forgets_the_oldest_announcements_beyond_its_bound() -> None:
@@ -24,5 +16,5 @@ def test_directory_forgets_the_oldest_announcements_beyond_its_bound() -> None:
     directory = FlowTypeDirectory()
     directory.learn({"first": None})
     directory.learn({f"type-{number}": None for number in range(FLOW_TYPES_MAX)})
-    assert isinstance(directory.start_step("first"), Rejection)
-    assert directory.start_step("type-0") is None
+    assert "first" not in directory.start_steps
+    assert len(directory.start_steps) == FLOW_TYPES_MAX
