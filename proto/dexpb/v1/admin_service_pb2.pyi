@@ -45,13 +45,17 @@ class CheckHealthReply(_message.Message):
     condition: _builtins.str
     """SERVING or the reason why not."""
     hostname: _builtins.str
+    """Host the server runs on."""
     commit_ms: _builtins.float
     """What the durable write took."""
     now: _builtins.int
     """Server time in milliseconds since the epoch."""
     open_runs: _builtins.int
+    """Open runs."""
     connected_workers: _builtins.int
+    """Worker processes with a session."""
     version: _builtins.str
+    """Release of the server."""
     def __init__(
         self,
         *,

@@ -31,7 +31,9 @@ class ClientBatch(_message.Message):
 
     REQUESTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClientRequest]: ...
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClientRequest]:
+        """The requests."""
+
     def __init__(
         self,
         *,
@@ -83,7 +85,9 @@ class ServerBatch(_message.Message):
 
     REPLIES_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def replies(self) -> _containers.RepeatedCompositeFieldContainer[Global___ServerReply]: ...
+    def replies(self) -> _containers.RepeatedCompositeFieldContainer[Global___ServerReply]:
+        """The replies."""
+
     def __init__(
         self,
         *,
@@ -108,6 +112,7 @@ class ServerReply(_message.Message):
     BODY_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
+    """The id of the request."""
     code: _builtins.int
     """gRPC status code; 0 is OK."""
     body: _builtins.bytes
@@ -143,11 +148,17 @@ class RetryPolicy(_message.Message):
     TOTAL_DURATION_MS_FIELD_NUMBER: _builtins.int
     JITTER_FIELD_NUMBER: _builtins.int
     initial_interval_ms: _builtins.int
+    """Delay after the first failed attempt; > 0."""
     backoff_coefficient: _builtins.float
+    """Factor from one delay to the next; >= 1."""
     maximum_interval_ms: _builtins.int
+    """Cap of the delay; unset is the larger of 100 s and the initial interval."""
     maximum_attempts: _builtins.int
+    """Attempts including the first; 0 is unlimited."""
     total_duration_ms: _builtins.int
+    """Time from the first hand-over in which the last attempt must start; unset is unlimited."""
     jitter: _builtins.float
+    """Largest share of a delay that is left out at random; 0..1."""
     def __init__(
         self,
         *,
@@ -183,9 +194,13 @@ class RecoveryStep(_message.Message):
     HAS_WAIT_FOR_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
     step_type: _builtins.str
+    """Step type."""
     has_wait_for: _builtins.bool
+    """Whether the Step begins with wait_for; otherwise with execute."""
     @_builtins.property
-    def options(self) -> Global___StepOptions: ...
+    def options(self) -> Global___StepOptions:
+        """Its options; unset means all defaults."""
+
     def __init__(
         self,
         *,
@@ -217,19 +232,27 @@ class StepOptions(_message.Message):
     NON_RETRYABLE_ERRORS_FIELD_NUMBER: _builtins.int
     RECOVERY_FIELD_NUMBER: _builtins.int
     wait_for_timeout_ms: _builtins.int
+    """Timeout of one wait_for call, from hand-over."""
     execute_timeout_ms: _builtins.int
+    """Timeout of one execute call, from hand-over."""
     wait_for_failure: _builtins.int
     """0 = fail the Flow, 1 = proceed to execute."""
     @_builtins.property
-    def wait_for_retry(self) -> Global___RetryPolicy: ...
+    def wait_for_retry(self) -> Global___RetryPolicy:
+        """Retries of wait_for."""
+
     @_builtins.property
-    def execute_retry(self) -> Global___RetryPolicy: ...
+    def execute_retry(self) -> Global___RetryPolicy:
+        """Retries of execute."""
+
     @_builtins.property
     def non_retryable_errors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Qualified names of exception classes that exhaust retries at once."""
 
     @_builtins.property
-    def recovery(self) -> Global___RecoveryStep: ...
+    def recovery(self) -> Global___RecoveryStep:
+        """Takes over when execute has no attempt left; unset fails the Flow."""
+
     def __init__(
         self,
         *,
@@ -278,9 +301,13 @@ class StartStep(_message.Message):
     HAS_WAIT_FOR_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
     step_type: _builtins.str
+    """Step type."""
     has_wait_for: _builtins.bool
+    """Whether the Step begins with wait_for; otherwise with execute."""
     @_builtins.property
-    def options(self) -> Global___StepOptions: ...
+    def options(self) -> Global___StepOptions:
+        """Its options; unset means all defaults."""
+
     def __init__(
         self,
         *,
@@ -307,7 +334,9 @@ class AttributeValue(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     key: _builtins.str
+    """Attribute key; for a map name, NUL, instance."""
     value: _builtins.bytes
+    """The value."""
     def __init__(
         self,
         *,
@@ -335,12 +364,15 @@ class StartFlowRequest(_message.Message):
     ATTRIBUTES_FIELD_NUMBER: _builtins.int
     ID_REUSE_POLICY_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
+    """The Flow ID."""
     flow_type: _builtins.str
+    """The Flow type."""
     request_id: _builtins.str
     """Same ID and same content is the same start; empty makes the server mint one [START-3, START-6]."""
     input: _builtins.bytes
     """Input of the start Step."""
     resolve_start_step: _builtins.bool
+    """Take the start Step from what registered workers said; see start_step."""
     id_reuse_policy: _builtins.int
     """0 = DEFAULT, 1 = ALLOW_IF_PREVIOUS_FAILED, 2 = ALLOW_IF_NOT_RUNNING, 3 = DISALLOW,
     4 = ALLOW_TERMINATE_IF_RUNNING [START-4].
@@ -352,7 +384,9 @@ class StartFlowRequest(_message.Message):
         """
 
     @_builtins.property
-    def attributes(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttributeValue]: ...
+    def attributes(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttributeValue]:
+        """Initial Attributes."""
+
     def __init__(
         self,
         *,
@@ -381,6 +415,7 @@ class StartFlowReply(_message.Message):
 
     RUN_ID_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
+    """The run that was started, now or by an earlier equal request."""
     def __init__(
         self,
         *,
@@ -401,7 +436,9 @@ class DescribeFlowRequest(_message.Message):
     FLOW_ID_FIELD_NUMBER: _builtins.int
     RUN_ID_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
+    """The Flow ID."""
     run_id: _builtins.str
+    """One run of the Flow ID; empty is the latest."""
     def __init__(
         self,
         *,
@@ -432,19 +469,27 @@ class FlowInfo(_message.Message):
     ERROR_TYPE_FIELD_NUMBER: _builtins.int
     ERROR_MESSAGE_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
+    """The Flow ID."""
     run_id: _builtins.str
+    """The run described."""
     flow_type: _builtins.str
+    """The Flow type."""
     status: _builtins.str
     """RUNNING, COMPLETED, FAILED, CANCELED, TERMINATED [FLOW-6]."""
     started_at: _builtins.int
+    """When the execution was accepted."""
     closed_at: _builtins.int
     """0 while running."""
     ordinal: _builtins.int
+    """Number of the execution of this Flow ID, from 1."""
     first_run_id: _builtins.str
+    """The first run of the execution."""
     history_events: _builtins.int
+    """Events in the history of the run."""
     error_type: _builtins.str
     """Set for FAILED: one of FLOW-9."""
     error_message: _builtins.str
+    """Message of that error."""
     def __init__(
         self,
         *,
@@ -480,10 +525,13 @@ class ListFlowsRequest(_message.Message):
     flow_type: _builtins.str
     """Filters; empty matches all."""
     status: _builtins.str
+    """A status name of FlowInfo."""
     flow_id_prefix: _builtins.str
+    """Beginning of the Flow ID."""
     page_size: _builtins.int
     """1..1,000, default 100."""
     page_token: _builtins.str
+    """The next_page_token of the page before; empty begins."""
     def __init__(
         self,
         *,
@@ -510,7 +558,9 @@ class ListFlowsReply(_message.Message):
     next_page_token: _builtins.str
     """Empty on the last page."""
     @_builtins.property
-    def flows(self) -> _containers.RepeatedCompositeFieldContainer[Global___FlowInfo]: ...
+    def flows(self) -> _containers.RepeatedCompositeFieldContainer[Global___FlowInfo]:
+        """The page."""
+
     def __init__(
         self,
         *,
@@ -534,7 +584,9 @@ class GetHistoryRequest(_message.Message):
     FROM_EVENT_ID_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
+    """The Flow ID."""
     run_id: _builtins.str
+    """One run of the Flow ID; empty is the latest."""
     from_event_id: _builtins.int
     """First event id wanted; ids begin at 1."""
     page_size: _builtins.int
@@ -565,8 +617,11 @@ class HistoryEvent(_message.Message):
     KIND_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     event_id: _builtins.int
+    """Number of the event in its run, gap-free from 1."""
     run_id: _builtins.str
+    """The run it belongs to."""
     at: _builtins.int
+    """When it happened."""
     kind: _builtins.str
     """One of HIST-2."""
     data: _builtins.bytes
@@ -597,7 +652,9 @@ class GetHistoryReply(_message.Message):
     next_event_id: _builtins.int
     """0 when there is nothing after this page yet."""
     @_builtins.property
-    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___HistoryEvent]: ...
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___HistoryEvent]:
+        """The page."""
+
     def __init__(
         self,
         *,
@@ -620,8 +677,11 @@ class WatchHistoryRequest(_message.Message):
     RUN_ID_FIELD_NUMBER: _builtins.int
     FROM_EVENT_ID_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
+    """The Flow ID."""
     run_id: _builtins.str
+    """One run of the Flow ID; empty is the latest."""
     from_event_id: _builtins.int
+    """First event id wanted; ids begin at 1."""
     def __init__(
         self,
         *,
@@ -647,12 +707,17 @@ class PublishRequest(_message.Message):
     VALUES_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
+    """The Flow ID."""
     run_id: _builtins.str
+    """One run of the Flow ID; empty is the latest."""
     channel: _builtins.str
     """Channel key."""
     request_id: _builtins.str
+    """Repeats with the same ID and content get the first answer; empty makes the server mint one."""
     @_builtins.property
-    def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
+    def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """Messages in order, at least one."""
+
     def __init__(
         self,
         *,
@@ -676,7 +741,9 @@ class PublishReply(_message.Message):
 
     MESSAGE_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """IDs of the messages, in order."""
+
     def __init__(
         self,
         *,
@@ -698,8 +765,11 @@ class GetAttributeRequest(_message.Message):
     RUN_ID_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
+    """The Flow ID."""
     run_id: _builtins.str
+    """One run of the Flow ID; empty is the latest."""
     key: _builtins.str
+    """Attribute key; for a map name, NUL, instance."""
     def __init__(
         self,
         *,
@@ -747,11 +817,15 @@ class SetAttributeRequest(_message.Message):
     VALUE_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
+    """The Flow ID."""
     run_id: _builtins.str
+    """One run of the Flow ID; empty is the latest."""
     key: _builtins.str
+    """Attribute key; for a map name, NUL, instance."""
     value: _builtins.bytes
     """Unset deletes."""
     request_id: _builtins.str
+    """Repeats with the same ID and content get the first answer; empty makes the server mint one."""
     def __init__(
         self,
         *,
@@ -797,10 +871,15 @@ class InvokeRpcRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
+    """The Flow ID."""
     run_id: _builtins.str
+    """One run of the Flow ID; empty is the latest."""
     name: _builtins.str
+    """RPC name."""
     input: _builtins.bytes
+    """The handler's input."""
     request_id: _builtins.str
+    """Repeats with the same ID and content get the first answer; empty makes the server mint one."""
     timeout_ms: _builtins.int
     """Handler timeout from hand-over, 0 = 10 s, at most 60 s [RPC-7]."""
     def __init__(
@@ -827,6 +906,7 @@ class InvokeRpcReply(_message.Message):
 
     OUTPUT_FIELD_NUMBER: _builtins.int
     output: _builtins.bytes
+    """The handler's output."""
     def __init__(
         self,
         *,
@@ -848,6 +928,7 @@ class WaitForFlowRequest(_message.Message):
     WAIT_MS_FIELD_NUMBER: _builtins.int
     FIRST_RUN_ID_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
+    """The Flow ID."""
     wait_ms: _builtins.int
     """0 answers at once; at most 60,000."""
     first_run_id: _builtins.str
@@ -880,11 +961,17 @@ class WaitForFlowReply(_message.Message):
     is_terminal: _builtins.bool
     """False when the wait ran out first; then only the ids are set."""
     first_run_id: _builtins.str
+    """Names the execution that is waited for."""
     status: _builtins.str
+    """Its status."""
     error_type: _builtins.str
+    """Set for FAILED."""
     error_message: _builtins.str
+    """Message of that error."""
     @_builtins.property
-    def completions(self) -> _containers.RepeatedCompositeFieldContainer[Global___StepCompletion]: ...
+    def completions(self) -> _containers.RepeatedCompositeFieldContainer[Global___StepCompletion]:
+        """Outputs in the order of their acceptance."""
+
     def __init__(
         self,
         *,
@@ -911,8 +998,11 @@ class StepCompletion(_message.Message):
     STEP_EXECUTION_ID_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     step_type: _builtins.str
+    """Step type."""
     step_execution_id: _builtins.str
+    """Step execution ID, e.g. "Charge-1"."""
     value: _builtins.bytes
+    """The value."""
     def __init__(
         self,
         *,
@@ -936,8 +1026,11 @@ class WaitForStepCompletionRequest(_message.Message):
     STEP_EXECUTION_ID_FIELD_NUMBER: _builtins.int
     WAIT_MS_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
+    """The Flow ID."""
     step_execution_id: _builtins.str
+    """Step execution ID, e.g. "Charge-1"."""
     wait_ms: _builtins.int
+    """How long the call may be held; 0 answers at once, at most 60,000."""
     def __init__(
         self,
         *,
@@ -983,11 +1076,15 @@ class StopFlowRequest(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
+    """The Flow ID."""
     run_id: _builtins.str
+    """One run of the Flow ID; empty is the latest."""
     type: _builtins.int
     """0 = CANCEL, 1 = FAIL, 2 = TERMINATE."""
     reason: _builtins.str
+    """Why; the error message of a Flow stopped with FAIL."""
     request_id: _builtins.str
+    """Repeats with the same ID and content get the first answer; empty makes the server mint one."""
     def __init__(
         self,
         *,
