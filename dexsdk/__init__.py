@@ -6,9 +6,11 @@ Only the names exported here are the SDK's surface; modules with an underscore m
 from dexsdk._codec import Codec, CodecRegistry, JsonCodec
 from dexsdk._readiness import PullQueueState, PullRegistrationState
 from dexsdk._registry import Registry
+from dexsdk.async_client import AsyncClient
 from dexsdk.attribute import AnyAttribute, Attribute, AttributeMap
 from dexsdk.blob_cache import BlobCache, BlobCacheConfig, open_blob_cache
 from dexsdk.channel import AnyChannel, Channel, ChannelMap
+from dexsdk.client import Client
 from dexsdk.condition import Condition
 from dexsdk.connection import ClientOptions, PullWorkerOptions, WorkerOptions
 from dexsdk.context import Context
@@ -69,17 +71,21 @@ from dexsdk.step import Step, StepList
 from dexsdk.step_execution import StepExecutionId
 from dexsdk.timer import Timer
 from dexsdk.wait import ConditionCombination, Wait
+from dexsdk.worker import AsyncWorker, Worker
 
 __all__ = [
     "UNSET",
     "AnyAttribute",
     "AnyChannel",
+    "AsyncClient",
+    "AsyncWorker",
     "Attribute",
     "AttributeMap",
     "BlobCache",
     "BlobCacheConfig",
     "Channel",
     "ChannelMap",
+    "Client",
     "ClientOptions",
     "Codec",
     "CodecRegistry",
@@ -137,6 +143,7 @@ __all__ = [
     "ValueTooLargeError",
     "Wait",
     "WaitForFailurePolicy",
+    "Worker",
     "WorkerInvocationError",
     "WorkerOptions",
     "dead_end",

@@ -1,0 +1,91 @@
+"""Reply messages as the results that users get; reads messages, never sends any."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import msgspec
+
+from dexpb.v1 import admin_service_pb2 as admin_pb
+from dexpb.v1 import flow_service_pb2 as pb
+from dexsdk._codec import CodecRegistry
+from dexsdk._durations import from_instant_ms
+from dexsdk.results import (
+    FlowInfo,
+    FlowResult,
+    HealthInfo,
+    HistoryEvent,
+    HistoryPage,
+    StepCompletion,
+    StopResult,
+)
+from dexsdk.status import FlowErrorType, FlowStatus, StopOutcome
+
+
+def to_run_id(body: bytes) -> str:
+    """Read the answer of a start."""
+    return pb.StartFlowReply.FromString(body).run_id
+
+
+def to_nothing(body: bytes) -> None:
+    """Read an answer that says nothing but that it was done."""
+
+
+def to_flow_info(body: bytes) -> FlowInfo:
+    """Read the answer of describe."""
+    info = pb.FlowInfo.FromString(body)
+    return FlowInfo(
+        flow_id=info.flow_id,
+        run_id=info.run_id,
+        flow_type=info.flow_type,
+        status=FlowStatus(info.status),
+        started_at=from_instant_ms(info.started_at),
+        closed_at=from_instant_ms(info.closed_at) if info.closed_at else None,
+        ordinal=info.ordinal,
+        first_run_id=info.first_run_id,
+        history_events=info.history_events,
+    )
+
+
+def to_flow_result(reply: pb.WaitForFlowReply, codecs: CodecRegistry) -> FlowResult:
+    """Give the result of a closed execution."""
+    return FlowResult(
+        status=FlowStatus(reply.status),
+        error_type=FlowErrorType(reply.error_type) if reply.error_type else None,
+        error_message=reply.error_message or None,
+        completions=tuple(
+            StepCompletion(output.step_type, output.step_execution_id, output.value, codecs)
+            for output in reply.completions
+        ),
+    )
+
+
+def to_history_page(body: bytes) -> HistoryPage:
+    """Read a page of history."""
+    reply = pb.GetHistoryReply.FromString(body)
+    return HistoryPage(to_history_events(reply.events), reply.next_event_id or None)
+
+
+def to_history_events(events: Sequence[pb.HistoryEvent]) -> tuple[HistoryEvent, ...]:
+    """Read entries of a history; whole numbers in them stay exact."""
+    return tuple(
+        HistoryEvent(
+            event_id=event.event_id,
+            run_id=event.run_id,
+            at=from_instant_ms(event.at),
+            kind=event.kind,
+            data=msgspec.json.decode(event.data or b"{}"),
+        )
+        for event in events
+    )
+
+
+def to_stop_result(body: bytes) -> StopResult:
+    """Read the answer of a stop."""
+    reply = pb.StopFlowReply.FromString(body)
+    return StopResult(StopOutcome(reply.outcome), FlowStatus(reply.status))
+
+
+def to_health_info(body: bytes, duration_s: float) -> HealthInfo:
+    """Read the answer of a health check."""
+    reply = admin_pb.CheckHealthReply.FromString(body)
+    return HealthInfo(reply.condition, reply.hostname, timedelta(seconds=duration_s))

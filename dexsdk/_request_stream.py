@@ -1,0 +1,192 @@
+"""The client's session: many unary calls over one stream, kept until each is answered [START-6, GEN-8].
+
+The stream is opened with the first request and again whenever it breaks while requests are open; all of them are then
+sent again. Whether that is safe is the caller's business, see `_conversation`.
+"""
+
+import itertools
+import logging
+import random
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from threading import Event, Lock, Thread
+from typing import Generic, TypeAlias, TypeVar
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from dexpb.v1.flow_service_pb2 import ClientBatch, ClientRequest, ServerBatch
+from dexsdk._announcement import Announcement
+from dexsdk._backoff import Backoff
+from dexsdk._conversation import Answer, Ask
+from dexsdk._server_channel import ServerChannel
+from dexsdk._status import PERMANENT_CODES, RemoteStatus, status_of_call, status_of_reply
+from dexsdk._transport import Connection
+from dexsdk._wire import BATCH_BYTES_MAX
+
+SESSION_METHOD = "/dexpb.v1.FlowService/Session"
+
+CLOSED = RemoteStatus("CANCELLED", "the client was closed")
+
+logger = logging.getLogger("dexsdk.client")
+
+Waiter = TypeVar("Waiter")
+Deliver: TypeAlias = Callable[[Sequence[tuple[Waiter, Answer]]], None]
+"""Wakes waiters with their answers, all of one message at once."""
+
+
+class RequestStream(Generic[Waiter]):
+    """Requests of one client on their way to the server."""
+
+    def __init__(self, channel: ServerChannel, deliver: Deliver[Waiter]) -> None:
+        self._channel = channel
+        self._deliver = deliver
+        self._ids = itertools.count(1)
+        self._lock = Lock()
+        """Guards what is open and the connection it goes out on."""
+        self._open: dict[int, tuple[Ask, Waiter]] = {}
+        self._connection: Connection[ClientRequest] | None = None
+        self._has_work = Event()
+        self._closed = Event()
+        self._ended = Announcement()
+        self._thread: Thread | None = None
+        self._last_end: RemoteStatus | None = None
+        """How the last connection ended; tells why a request has no answer."""
+
+    def submit(self, request: Ask, waiter: Waiter) -> int:
+        """Send a request and give its id; the waiter is woken once, unless the request is forgotten before."""
+        request_id = next(self._ids)
+        with self._lock:
+            if not self._closed.is_set():
+                self._open[request_id] = (request, waiter)
+                if self._connection is not None:
+                    self._connection.send((to_message(request_id, request),))
+                else:
+                    self._wake()
+                return request_id
+        self._deliver([(waiter, CLOSED)])
+        return request_id
+
+    def forget(self, request_id: int) -> None:
+        """Stop waiting for an answer; the server may still act on the request [WAITAPI-6]."""
+        with self._lock:
+            self._open.pop(request_id, None)
+
+    def give_up(self, request: Ask) -> RemoteStatus:
+        """Give the answer of a request that got none in its time."""
+        detail = f"the server did not answer within {request.timeout_s:.1f} s"
+        if self._last_end is not None:
+            detail += f"; the last connection ended with {self._last_end.code}: {self._last_end.message}"
+        return RemoteStatus("UNAVAILABLE", detail)
+
+    def close(self) -> "Future[None]":
+        """End the stream and answer all open requests with CANCELLED; the future ends when the thread is gone."""
+        self._closed.set()
+        with self._lock:
+            connection = self._connection
+            has_thread = self._thread is not None
+        self._answer_all(CLOSED)
+        self._has_work.set()
+        if connection is not None:
+            connection.cancel()
+        if not has_thread:
+            self._ended.make()
+        return self._ended.waiter()
+
+    def _wake(self) -> None:
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="dexsdk-client", daemon=True)
+            self._thread.start()
+        self._has_work.set()
+
+    def _run(self) -> None:
+        backoff = Backoff()
+        try:
+            while not self._closed.is_set():
+                self._has_work.wait()
+                if self._converse():
+                    backoff.reset()
+                self._closed.wait(backoff.next_delay_ms(random.random()) / 1000)
+        finally:
+            self._ended.make()
+
+    def _converse(self) -> bool:
+        """Hold one connection until it ends; True when something was answered on it."""
+        was_answered = False
+        try:
+            for message in self._connect().messages():
+                was_answered = True
+                self._receive(message)
+            end = RemoteStatus("UNAVAILABLE", "the server ended the session")
+        except grpc.RpcError as error:
+            end = status_of_call(error)
+        except (OSError, ValueError) as error:
+            end = RemoteStatus("UNAUTHENTICATED", f"the credential gives no token: {error}")
+        except DecodeError as error:
+            end = RemoteStatus("INTERNAL", f"the server sent a message that is no ServerBatch: {error}")
+        self._disconnect(end)
+        return was_answered
+
+    def _connect(self) -> Connection[ClientRequest]:
+        connection = Connection(self._channel, SESSION_METHOD, encode_batches)
+        with self._lock:
+            self._connection = connection
+            connection.send(to_message(request_id, request) for request_id, (request, _) in self._open.items())
+            if self._closed.is_set():
+                connection.cancel()
+        return connection
+
+    def _receive(self, message: bytes) -> None:
+        answers: list[tuple[Waiter, Answer]] = []
+        replies = ServerBatch.FromString(message).replies
+        with self._lock:
+            for reply in replies:
+                entry = self._open.pop(reply.id, None)
+                if entry is not None:
+                    code = reply.code
+                    answers.append((entry[1], status_of_reply(code, reply.status) if code else reply.body))
+        if answers:
+            self._deliver(answers)
+
+    def _disconnect(self, end: RemoteStatus) -> None:
+        logger.debug("client_session_ended code=%s details=%s", end.code, end.message)
+        self._last_end = end
+        with self._lock:
+            if self._connection is not None:
+                self._connection.cancel()
+            self._connection = None
+        if end.code in PERMANENT_CODES:
+            self._answer_all(end)
+        elif end.code == "RESOURCE_EXHAUSTED":
+            # Only a request that travels alone can exceed the server's message limit. Sent again, it would end the
+            # session again, and everybody else's requests with it.
+            self._answer_all(end, larger_than=BATCH_BYTES_MAX)
+        with self._lock:
+            if not self._open:
+                self._has_work.clear()
+
+    def _answer_all(self, status: RemoteStatus, *, larger_than: int = -1) -> None:
+        with self._lock:
+            chosen = [number for number, (request, _) in self._open.items() if len(request.body) > larger_than]
+            answers: list[tuple[Waiter, Answer]] = [(self._open.pop(number)[1], status) for number in chosen]
+        if answers:
+            self._deliver(answers)
+
+
+def to_message(request_id: int, request: Ask) -> ClientRequest:
+    """Give a request as it travels."""
+    return ClientRequest(id=request_id, method=request.method, body=request.body)
+
+
+def encode_batches(requests: Sequence[ClientRequest]) -> Iterator[bytes]:
+    """Give the ClientBatch messages for these requests, each within BATCH_BYTES_MAX unless one request is larger."""
+    batch: list[ClientRequest] = []
+    size = 0
+    for request in requests:
+        request_bytes = len(request.body)
+        if batch and size + request_bytes > BATCH_BYTES_MAX:
+            yield ClientBatch(requests=batch).SerializeToString()
+            batch, size = [], 0
+        batch.append(request)
+        size += request_bytes
+    yield ClientBatch(requests=batch).SerializeToString()

@@ -1,0 +1,68 @@
+"""How a start names the Flow's first Step; built once per Flow type, because every start carries it."""
+
+from dexpb.v1 import flow_service_pb2 as pb
+from dexpb.v1 import frames
+from dexsdk._registered import RegisteredFlow
+
+
+class StartSteps:
+    """Start Steps of the Flows that a client has started."""
+
+    def __init__(self) -> None:
+        self._by_type: dict[str, pb.StartStep | None] = {}
+
+    def of(self, flow: RegisteredFlow) -> pb.StartStep | None:
+        """Give the start Step; None when the Flow has none."""
+        try:
+            return self._by_type[flow.flow_type]
+        except KeyError:
+            descriptor = flow.start_descriptor()
+            step = None if descriptor is None else to_start_step(descriptor)
+            return self._by_type.setdefault(flow.flow_type, step)
+
+
+def to_start_step(descriptor: frames.StepDescriptor) -> pb.StartStep:
+    """Give a start Step as it travels."""
+    return pb.StartStep(
+        step_type=descriptor.step_type,
+        has_wait_for=descriptor.has_wait_for,
+        options=to_step_options(descriptor.options),
+    )
+
+
+def to_step_options(options: frames.StepOptions | None) -> pb.StepOptions | None:
+    """Give resolved options as they travel; unset stays unset."""
+    if options is None:
+        return None
+    return pb.StepOptions(
+        wait_for_timeout_ms=options.wait_for_timeout_ms,
+        execute_timeout_ms=options.execute_timeout_ms,
+        wait_for_retry=to_retry_policy(options.wait_for_retry),
+        execute_retry=to_retry_policy(options.execute_retry),
+        wait_for_failure=options.wait_for_failure,
+        non_retryable_errors=options.non_retryable_errors,
+        recovery=to_recovery_step(options.recovery),
+    )
+
+
+def to_recovery_step(recovery: frames.RecoveryStep | None) -> pb.RecoveryStep | None:
+    """Give a recovery Step as it travels; recovery options may nest [OPT-5]."""
+    if recovery is None:
+        return None
+    return pb.RecoveryStep(
+        step_type=recovery.step_type, has_wait_for=recovery.has_wait_for, options=to_step_options(recovery.options)
+    )
+
+
+def to_retry_policy(policy: frames.RetryPolicy | None) -> pb.RetryPolicy | None:
+    """Give a retry policy as it travels."""
+    if policy is None:
+        return None
+    return pb.RetryPolicy(
+        initial_interval_ms=policy.initial_interval_ms,
+        backoff_coefficient=policy.backoff_coefficient,
+        maximum_interval_ms=policy.maximum_interval_ms,
+        maximum_attempts=policy.maximum_attempts,
+        total_duration_ms=policy.total_duration_ms,
+        jitter=policy.jitter,
+    )

@@ -1,0 +1,319 @@
+"""Every verb of a client as a conversation: what is checked and encoded before anything is sent, and how it is asked.
+
+Client and AsyncClient carry these and add nothing. A verb raises its local errors when it is called [GEN-2]; what it
+returns has not sent anything yet. Every verb that changes something has a request ID, drawn here unless the caller
+gave one, so that the transport may repeat it [START-6].
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict, Unpack
+
+from dexpb.v1 import admin_service_pb2 as admin_pb
+from dexpb.v1 import flow_service_pb2 as pb
+from dexsdk import _replies as replies
+from dexsdk._codec import decode_value, encode_value
+from dexsdk._conversation import (
+    BUDGET_S,
+    AskOnce,
+    Conversation,
+    Request,
+    ask,
+    poll,
+)
+from dexsdk._durations import Duration, optional_duration_ms
+from dexsdk._names import check_name, check_owned_name
+from dexsdk._registry import RegisteredRpc, Registry
+from dexsdk._start_requests import StartSteps
+from dexsdk._status import RemoteStatus
+from dexsdk.attribute import AnyAttribute, key_of
+from dexsdk.channel import AnyChannel, split_messages
+from dexsdk.errors import FlowDefinitionError
+from dexsdk.options import IdReusePolicy, StartFlowOptions, StopFlowOptions, StopType
+from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryPage, StopResult
+from dexsdk.rpc import RPC_TIMEOUT_MS_MAX
+from dexsdk.status import StepOutcome
+from dexsdk.step_execution import StepExecutionId
+
+HEALTH_PATH = "/dexpb.v1.AdminService/CheckHealth"
+
+HISTORY_PAGE_MAX = 1_000
+"""Events in one page of history [HIST-5]."""
+
+RPC_BUDGET_S = RPC_TIMEOUT_MS_MAX / 1000 + 5.0
+"""An RPC call ends on the server after 60 s, waiting for a worker included [RPC-7]; the rest is for the way."""
+
+_REUSE_POLICY = {
+    IdReusePolicy.DEFAULT: 0,
+    IdReusePolicy.ALLOW_IF_PREVIOUS_FAILED: 1,
+    IdReusePolicy.ALLOW_IF_NOT_RUNNING: 2,
+    IdReusePolicy.DISALLOW: 3,
+    IdReusePolicy.ALLOW_TERMINATE_IF_RUNNING: 4,
+}
+_STOP_TYPE = {StopType.CANCEL: 0, StopType.FAIL: 1, StopType.TERMINATE: 2}
+
+
+class WriteGuard(TypedDict, total=False):
+    """What keeps a write from being applied in the wrong place or twice."""
+
+    run_id: str | None
+    """Refuse the call unless this is the current run [ID-5]."""
+    request_id: str | None
+    """Same ID, same call: it is applied once, and the stored answer is returned [GEN-8]."""
+
+
+class RpcGuard(WriteGuard, total=False):
+    """The same for RPCs."""
+
+    timeout: Duration | None
+    """How long the handler may take, at most 60 s; over the RPC's own [RPC-7]."""
+
+
+class Verbs:
+    """The verbs over one registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._start_steps = StartSteps()
+
+    def start_flow(self, flow: Any, flow_id: str, value: Any, options: StartFlowOptions | None) -> Conversation[str]:
+        """See Client.start_flow."""
+        registered = self._registry.resolve_flow(flow)
+        options = options or StartFlowOptions()
+        start_step = self._start_steps.of(registered)
+        place = f"start of Flow {registered.flow_type!r}"
+        attributes = [
+            pb.AttributeValue(
+                key=initial.key,
+                value=encode_value(
+                    registered.codec_of(initial.attribute), initial.value, f"{place}, Attribute {initial.key!r}"
+                ),
+            )
+            for initial in options.initial_attributes
+            if initial.value is not None
+        ]
+        message = pb.StartFlowRequest(
+            flow_id=check_owned_name(flow_id, "Flow ID"),
+            flow_type=registered.flow_type,
+            request_id=options.request_id or new_request_id(),
+            input=registered.encode_start_input(value),
+            start_step=start_step,
+            attributes=attributes,
+            id_reuse_policy=_REUSE_POLICY[options.id_reuse_policy],
+        )
+        body = message.SerializeToString()
+        return ask(Request("start_flow", "StartFlow", body, replies.to_run_id, flow_id))
+
+    def invoke_rpc(
+        self,
+        method: Callable[..., Any],
+        flow_id: str,
+        arguments: Sequence[Any],
+        **guard: Unpack[RpcGuard],
+    ) -> Conversation[Any]:
+        """See Client.invoke_rpc."""
+        rpc = self._registry.resolve_rpc(method)
+        timeout_ms = optional_duration_ms(guard.get("timeout"), "RPC timeout") or rpc.handler.timeout_ms or 0
+        if timeout_ms > RPC_TIMEOUT_MS_MAX:
+            raise ValueError(f"RPC timeout is {timeout_ms} ms, at most {RPC_TIMEOUT_MS_MAX} ms are allowed")
+        message = pb.InvokeRpcRequest(
+            flow_id=check_name(flow_id, "Flow ID"),
+            run_id=guard.get("run_id") or "",
+            name=rpc.name,
+            input=encode_rpc_input(rpc, arguments),
+            request_id=request_id_of(guard),
+            timeout_ms=timeout_ms,
+        )
+        codec = rpc.handler.output_codec or self._registry.codecs.resolve(Any)
+
+        def decode(body: bytes) -> Any:
+            output = pb.InvokeRpcReply.FromString(body).output
+            return decode_value(codec, output, f"output of RPC {rpc.name!r}") if output else None
+
+        body = message.SerializeToString()
+        return ask(Request("invoke_rpc", "InvokeRpc", body, decode, flow_id, budget_s=RPC_BUDGET_S))
+
+    def get_attribute(
+        self, flow_id: str, attribute: AnyAttribute, instance: Sequence[str], *, run_id: str | None
+    ) -> Conversation[Any]:
+        """See Client.get_attribute."""
+        codec = self._registry.codec_of(attribute)
+        message = pb.GetAttributeRequest(
+            flow_id=check_name(flow_id, "Flow ID"), run_id=run_id or "", key=key_of(attribute, *instance)
+        )
+
+        def decode(body: bytes) -> Any:
+            reply = pb.GetAttributeReply.FromString(body)
+            return (
+                decode_value(codec, reply.value, f"Attribute {attribute.name!r}") if reply.HasField("value") else None
+            )
+
+        return ask(Request("get_attribute", "GetAttribute", message.SerializeToString(), decode, flow_id))
+
+    def set_attribute(
+        self,
+        flow_id: str,
+        attribute: AnyAttribute,
+        arguments: Sequence[Any],
+        **guard: Unpack[WriteGuard],
+    ) -> Conversation[None]:
+        """See Client.set_attribute; the arguments are an instance key for a map, and the value."""
+        if not arguments:
+            raise ValueError(f"set_attribute of {attribute.name!r} needs a value")
+        *instance, value = arguments
+        key = key_of(attribute, *instance)
+        codec = self._registry.codec_of(attribute)
+        message = pb.SetAttributeRequest(
+            flow_id=check_name(flow_id, "Flow ID"),
+            run_id=guard.get("run_id") or "",
+            key=key,
+            value=None if value is None else encode_value(codec, value, f"set_attribute, Attribute {key!r}"),
+            request_id=request_id_of(guard),
+        )
+        body = message.SerializeToString()
+        return ask(Request("set_attribute", "SetAttribute", body, replies.to_nothing, flow_id))
+
+    def publish(
+        self,
+        flow_id: str,
+        channel: AnyChannel,
+        arguments: Sequence[Any],
+        **guard: Unpack[WriteGuard],
+    ) -> Conversation[None]:
+        """See Client.publish; the arguments are an instance key for a map, and the messages."""
+        codec = self._registry.codec_of(channel)
+        key, values = split_messages(channel, arguments)
+        message = pb.PublishRequest(
+            flow_id=check_name(flow_id, "Flow ID"),
+            run_id=guard.get("run_id") or "",
+            channel=key,
+            values=[encode_value(codec, value, f"publish, Channel {channel.name!r}") for value in values],
+            request_id=request_id_of(guard),
+        )
+        return ask(Request("publish", "Publish", message.SerializeToString(), replies.to_nothing, flow_id))
+
+    def stop_flow(self, flow_id: str, options: StopFlowOptions | None) -> Conversation[StopResult]:
+        """See Client.stop_flow."""
+        options = options or StopFlowOptions()
+        message = pb.StopFlowRequest(
+            flow_id=check_name(flow_id, "Flow ID"),
+            type=_STOP_TYPE[options.type],
+            reason=options.reason or "",
+            request_id=options.request_id or new_request_id(),
+        )
+        return ask(Request("stop_flow", "StopFlow", message.SerializeToString(), replies.to_stop_result, flow_id))
+
+    def describe_flow(self, flow_id: str, *, run_id: str | None) -> Conversation[FlowInfo]:
+        """See Client.describe_flow."""
+        message = pb.DescribeFlowRequest(flow_id=check_name(flow_id, "Flow ID"), run_id=run_id or "")
+        body = message.SerializeToString()
+        return ask(Request("describe_flow", "DescribeFlow", body, replies.to_flow_info, flow_id))
+
+    def get_history(
+        self, flow_id: str, *, run_id: str | None, from_event_id: int, page_size: int
+    ) -> Conversation[HistoryPage]:
+        """See Client.get_history."""
+        if not 1 <= page_size <= HISTORY_PAGE_MAX:
+            raise ValueError(f"page_size is {page_size}, allowed are 1 to {HISTORY_PAGE_MAX}")
+        message = pb.GetHistoryRequest(
+            flow_id=check_name(flow_id, "Flow ID"),
+            run_id=run_id or "",
+            from_event_id=checked_event_id(from_event_id),
+            page_size=page_size,
+        )
+        body = message.SerializeToString()
+        return ask(Request("get_history", "GetHistory", body, replies.to_history_page, flow_id))
+
+    def wait_for_flow(self, flow_id: str, timeout: Duration | None) -> Conversation[FlowResult]:
+        """See Client.wait_for_flow."""
+        check_name(flow_id, "Flow ID")
+        return self._await_flow(flow_id, to_seconds(timeout))
+
+    def _await_flow(self, flow_id: str, timeout_s: float | None) -> Conversation[FlowResult]:
+        # The first reply pins the execution, so that a later one with the same Flow ID is not mistaken for it.
+        first_run_id = ""
+
+        def decode(body: bytes) -> pb.WaitForFlowReply:
+            nonlocal first_run_id
+            reply = pb.WaitForFlowReply.FromString(body)
+            first_run_id = reply.first_run_id
+            return reply
+
+        def make_request(hold_ms: int, budget_s: float) -> Request[pb.WaitForFlowReply]:
+            message = pb.WaitForFlowRequest(flow_id=flow_id, wait_ms=hold_ms, first_run_id=first_run_id)
+            body = message.SerializeToString()
+            return Request("wait_for_flow", "WaitForFlow", body, decode, flow_id, budget_s=budget_s)
+
+        reply = yield from poll(make_request, lambda reply: reply.is_terminal, timeout_s)
+        return replies.to_flow_result(reply, self._registry.codecs)
+
+    def wait_for_step_completion(
+        self, flow_id: str, step: StepExecutionId, timeout: Duration | None
+    ) -> Conversation[StepOutcome]:
+        """See Client.wait_for_step_completion."""
+        check_name(flow_id, "Flow ID")
+        return self._await_step(flow_id, self._registry.step_execution_id(step), to_seconds(timeout))
+
+    def _await_step(self, flow_id: str, step_execution_id: str, timeout_s: float | None) -> Conversation[StepOutcome]:
+        def make_request(hold_ms: int, budget_s: float) -> Request[str]:
+            message = pb.WaitForStepCompletionRequest(
+                flow_id=flow_id, step_execution_id=step_execution_id, wait_ms=hold_ms
+            )
+            return Request(
+                "wait_for_step_completion",
+                "WaitForStepCompletion",
+                message.SerializeToString(),
+                lambda body: pb.WaitForStepCompletionReply.FromString(body).outcome,
+                flow_id,
+                budget_s=budget_s,
+            )
+
+        return StepOutcome((yield from poll(make_request, bool, timeout_s)))
+
+    def health_check(self) -> Conversation[HealthInfo]:
+        """See Client.health_check; asked once, because how the server is now is the question."""
+        began = time.monotonic()
+        answer = yield AskOnce(HEALTH_PATH, admin_pb.CheckHealthRequest().SerializeToString(), BUDGET_S)
+        if isinstance(answer, RemoteStatus):
+            raise answer.to_error("health_check")
+        assert answer is not None, "an AskOnce is answered"
+        return replies.to_health_info(answer, time.monotonic() - began)
+
+
+def encode_rpc_input(rpc: RegisteredRpc, arguments: Sequence[Any]) -> bytes:
+    """Encode the input of an RPC, if its handler takes one.
+
+    Raises:
+        FlowDefinitionError: there is one too many or one is missing, or it does not fit [TYPE-2].
+        ValueMappingError: it cannot be encoded.
+    """
+    expected = int(rpc.handler.takes_input)
+    place = f"Flow {rpc.flow.flow_type!r}, RPC {rpc.name!r}"
+    if len(arguments) != expected:
+        raise FlowDefinitionError(f"{place} takes {expected} input values, {len(arguments)} were given")
+    return encode_value(rpc.handler.input_codec, arguments[0], f"{place}, input") if arguments else b""
+
+
+def new_request_id() -> str:
+    """Draw a request ID that nobody else has."""
+    return secrets.token_hex(16)
+
+
+def request_id_of(guard: WriteGuard) -> str:
+    """Give the caller's request ID, or a new one."""
+    request_id = guard.get("request_id")
+    return new_request_id() if request_id is None else check_name(request_id, "request ID")
+
+
+def checked_event_id(event_id: int) -> int:
+    """Give the event ID; they begin at 1."""
+    if event_id < 1:
+        raise ValueError(f"from_event_id is {event_id}, event IDs begin at 1")
+    return event_id
+
+
+def to_seconds(timeout: Duration | None) -> float | None:
+    """Give a timeout in seconds; None stays unlimited."""
+    timeout_ms = optional_duration_ms(timeout, "timeout")
+    return None if timeout_ms is None else timeout_ms / 1000

@@ -1,0 +1,149 @@
+"""AsyncClient: the calls of Client as coroutines; see there for what they promise.
+
+One client may be used from several event loops. A loop that blocks holds up its own answers and nobody else's.
+"""
+
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack, overload
+
+from dexsdk._callers import LoopCaller
+from dexsdk._durations import Duration
+from dexsdk._history_watch import HistoryWatch, iterate
+from dexsdk._names import check_name
+from dexsdk._registry import Registry
+from dexsdk._server_channel import ServerChannel
+from dexsdk._verbs import RpcGuard, Verbs, WriteGuard, checked_event_id
+from dexsdk.attribute import Attribute, AttributeMap
+from dexsdk.blob_cache import BlobCache
+from dexsdk.channel import Channel, ChannelMap
+from dexsdk.connection import ClientOptions
+from dexsdk.flow import FlowRef
+from dexsdk.options import StartFlowOptions, StopFlowOptions
+from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryEvent, HistoryPage, StopResult
+from dexsdk.rpc import RpcMethod, RpcMethodWithInput
+from dexsdk.status import StepOutcome
+from dexsdk.step_execution import StepExecutionId
+
+T = TypeVar("T")
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+
+class AsyncClient:
+    """Calls the server without blocking; see Client."""
+
+    def __init__(
+        self, registry: Registry, blob_cache: BlobCache | None = None, options: ClientOptions | None = None
+    ) -> None:
+        """Make a client; see Client for the arguments."""
+        options = options or ClientOptions()
+        self.blob_cache = blob_cache
+        self._channel = ServerChannel(options.server_address, options.credential, options.tls)
+        self._caller = LoopCaller(self._channel)
+        self._verbs = Verbs(registry)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @overload
+    async def start_flow(
+        self, flow: FlowRef[None], flow_id: str, input: None = None, options: StartFlowOptions | None = None
+    ) -> str: ...
+    @overload
+    async def start_flow(
+        self, flow: FlowRef[In], flow_id: str, input: In, options: StartFlowOptions | None = None
+    ) -> str: ...
+    async def start_flow(
+        self, flow: FlowRef[Any], flow_id: str, input: Any = None, options: StartFlowOptions | None = None
+    ) -> str:
+        """See Client."""
+        return await self._caller.carry(self._verbs.start_flow(flow, flow_id, input, options))
+
+    @overload
+    async def invoke_rpc(self, method: RpcMethod[Out], flow_id: str, /, **guard: Unpack[RpcGuard]) -> Out: ...
+    @overload
+    async def invoke_rpc(
+        self, method: RpcMethodWithInput[In, Out], flow_id: str, input: In, /, **guard: Unpack[RpcGuard]
+    ) -> Out: ...
+    async def invoke_rpc(self, method: Any, flow_id: str, *input: Any, **guard: Unpack[RpcGuard]) -> Any:
+        """See Client."""
+        return await self._caller.carry(self._verbs.invoke_rpc(method, flow_id, input, **guard))
+
+    @overload
+    async def get_attribute(
+        self, flow_id: str, attribute: Attribute[T], /, *, run_id: str | None = None
+    ) -> T | None: ...
+    @overload
+    async def get_attribute(
+        self, flow_id: str, attribute: AttributeMap[T], instance: str, /, *, run_id: str | None = None
+    ) -> T | None: ...
+    async def get_attribute(self, flow_id: str, attribute: Any, *instance: str, run_id: str | None = None) -> Any:
+        """See Client."""
+        return await self._caller.carry(self._verbs.get_attribute(flow_id, attribute, instance, run_id=run_id))
+
+    @overload
+    async def set_attribute(
+        self, flow_id: str, attribute: Attribute[T], value: T | None, /, **guard: Unpack[WriteGuard]
+    ) -> None: ...
+    @overload
+    async def set_attribute(
+        self, flow_id: str, attribute: AttributeMap[T], instance: str, value: T | None, /, **guard: Unpack[WriteGuard]
+    ) -> None: ...
+    async def set_attribute(self, flow_id: str, attribute: Any, *arguments: Any, **guard: Unpack[WriteGuard]) -> None:
+        """See Client."""
+        await self._caller.carry(self._verbs.set_attribute(flow_id, attribute, arguments, **guard))
+
+    @overload
+    async def publish(self, flow_id: str, channel: Channel[T], /, *values: T, **guard: Unpack[WriteGuard]) -> None: ...
+    @overload
+    async def publish(
+        self, flow_id: str, channel: ChannelMap[T], instance: str, /, *values: T, **guard: Unpack[WriteGuard]
+    ) -> None: ...
+    async def publish(self, flow_id: str, channel: Any, *arguments: Any, **guard: Unpack[WriteGuard]) -> None:
+        """See Client."""
+        await self._caller.carry(self._verbs.publish(flow_id, channel, arguments, **guard))
+
+    async def wait_for_flow(self, flow_id: str, timeout: Duration | None = None) -> FlowResult:
+        """See Client."""
+        return await self._caller.carry(self._verbs.wait_for_flow(flow_id, timeout))
+
+    async def wait_for_step_completion(
+        self, flow_id: str, step: StepExecutionId, timeout: Duration | None = None
+    ) -> StepOutcome:
+        """See Client."""
+        return await self._caller.carry(self._verbs.wait_for_step_completion(flow_id, step, timeout))
+
+    async def stop_flow(self, flow_id: str, options: StopFlowOptions | None = None) -> StopResult:
+        """See Client."""
+        return await self._caller.carry(self._verbs.stop_flow(flow_id, options))
+
+    async def describe_flow(self, flow_id: str, *, run_id: str | None = None) -> FlowInfo:
+        """See Client."""
+        return await self._caller.carry(self._verbs.describe_flow(flow_id, run_id=run_id))
+
+    async def get_history(
+        self, flow_id: str, *, run_id: str | None = None, from_event_id: int = 1, page_size: int = 1000
+    ) -> HistoryPage:
+        """See Client."""
+        return await self._caller.carry(
+            self._verbs.get_history(flow_id, run_id=run_id, from_event_id=from_event_id, page_size=page_size)
+        )
+
+    def watch_history(self, flow_id: str, *, from_event_id: int = 1) -> AsyncIterator[HistoryEvent]:
+        """See Client."""
+        watch = HistoryWatch(self._channel, check_name(flow_id, "Flow ID"), checked_event_id(from_event_id))
+        return iterate(watch)
+
+    async def health_check(self) -> HealthInfo:
+        """See Client."""
+        return await self._caller.carry(self._verbs.health_check())
+
+    async def close(self) -> None:
+        """See Client."""
+        await self._caller.close()

@@ -1,0 +1,191 @@
+"""Client: everything that a program says to the server about Flows, blocking the calling thread.
+
+The rules of every call are in `_verbs`; what is here are the signatures and what they promise. `async_client` has the
+same calls as coroutines.
+"""
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack, overload
+
+from dexsdk._callers import BlockingCaller
+from dexsdk._durations import Duration
+from dexsdk._history_watch import HistoryWatch
+from dexsdk._names import check_name
+from dexsdk._registry import Registry
+from dexsdk._server_channel import ServerChannel
+from dexsdk._verbs import RpcGuard, Verbs, WriteGuard, checked_event_id
+from dexsdk.attribute import Attribute, AttributeMap
+from dexsdk.blob_cache import BlobCache
+from dexsdk.channel import Channel, ChannelMap
+from dexsdk.connection import ClientOptions
+from dexsdk.flow import FlowRef
+from dexsdk.options import StartFlowOptions, StopFlowOptions
+from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryEvent, HistoryPage, StopResult
+from dexsdk.rpc import RpcMethod, RpcMethodWithInput
+from dexsdk.status import StepOutcome
+from dexsdk.step_execution import StepExecutionId
+
+T = TypeVar("T")
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+
+class Client:
+    """Calls the server; safe for any number of threads, and one connection for all of them.
+
+    Nothing is connected before the first call. A call that changes something is answered after its commit; while the
+    server is away it is repeated for up to 30 s with the same request ID, then it raises DexServiceError with code
+    UNAVAILABLE, and it is unknown whether it was applied [GEN-8, START-6].
+    """
+
+    def __init__(
+        self, registry: Registry, blob_cache: BlobCache | None = None, options: ClientOptions | None = None
+    ) -> None:
+        """Make a client.
+
+        Args:
+            registry: The Flows that calls name.
+            blob_cache: Where large values are kept; the caller closes it.
+            options: Where to connect to.
+        """
+        options = options or ClientOptions()
+        self.blob_cache = blob_cache
+        self._channel = ServerChannel(options.server_address, options.credential, options.tls)
+        self._caller = BlockingCaller(self._channel)
+        self._verbs = Verbs(registry)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @overload
+    def start_flow(
+        self, flow: FlowRef[None], flow_id: str, input: None = None, options: StartFlowOptions | None = None
+    ) -> str: ...
+    @overload
+    def start_flow(
+        self, flow: FlowRef[In], flow_id: str, input: In, options: StartFlowOptions | None = None
+    ) -> str: ...
+    def start_flow(
+        self, flow: FlowRef[Any], flow_id: str, input: Any = None, options: StartFlowOptions | None = None
+    ) -> str:
+        """Start a Flow and return its run ID; no connected Worker is needed [START-1].
+
+        Raises:
+            FlowAlreadyStartedError: the reuse policy refuses it [START-5].
+            RequestConflictError: the request ID was used for another start [START-3].
+            FlowDefinitionError: the Flow is not registered, or the input does not fit it.
+        """
+        return self._caller.carry(self._verbs.start_flow(flow, flow_id, input, options))
+
+    @overload
+    def invoke_rpc(self, method: RpcMethod[Out], flow_id: str, /, **guard: Unpack[RpcGuard]) -> Out: ...
+    @overload
+    def invoke_rpc(
+        self, method: RpcMethodWithInput[In, Out], flow_id: str, input: In, /, **guard: Unpack[RpcGuard]
+    ) -> Out: ...
+    def invoke_rpc(self, method: Any, flow_id: str, *input: Any, **guard: Unpack[RpcGuard]) -> Any:
+        """Run an RPC handler on a Worker and return its output [RPC-1..8].
+
+        Args:
+            method: The method of a registered Flow, bound or taken from its class.
+            flow_id: The Flow.
+            input: The handler's input, if it takes one.
+            guard: ``run_id``, ``request_id`` and ``timeout``.
+
+        Raises:
+            WorkerInvocationError: the handler failed; no effect was applied [RPC-3].
+            NoWorkerAvailableError: no Worker took it in time.
+            FlowNotActiveError: it has effects and the Flow is closed [RPC-4].
+        """
+        return self._caller.carry(self._verbs.invoke_rpc(method, flow_id, input, **guard))
+
+    @overload
+    def get_attribute(self, flow_id: str, attribute: Attribute[T], /, *, run_id: str | None = None) -> T | None: ...
+    @overload
+    def get_attribute(
+        self, flow_id: str, attribute: AttributeMap[T], instance: str, /, *, run_id: str | None = None
+    ) -> T | None: ...
+    def get_attribute(self, flow_id: str, attribute: Any, *instance: str, run_id: str | None = None) -> Any:
+        """Return an Attribute's value or None, also of a closed Flow while it is retained [ATTR-5]."""
+        return self._caller.carry(self._verbs.get_attribute(flow_id, attribute, instance, run_id=run_id))
+
+    @overload
+    def set_attribute(
+        self, flow_id: str, attribute: Attribute[T], value: T | None, /, **guard: Unpack[WriteGuard]
+    ) -> None: ...
+    @overload
+    def set_attribute(
+        self, flow_id: str, attribute: AttributeMap[T], instance: str, value: T | None, /, **guard: Unpack[WriteGuard]
+    ) -> None: ...
+    def set_attribute(self, flow_id: str, attribute: Any, *arguments: Any, **guard: Unpack[WriteGuard]) -> None:
+        """Write an Attribute of an active Flow; None deletes it [ATTR-5]."""
+        self._caller.carry(self._verbs.set_attribute(flow_id, attribute, arguments, **guard))
+
+    @overload
+    def publish(self, flow_id: str, channel: Channel[T], /, *values: T, **guard: Unpack[WriteGuard]) -> None: ...
+    @overload
+    def publish(
+        self, flow_id: str, channel: ChannelMap[T], instance: str, /, *values: T, **guard: Unpack[WriteGuard]
+    ) -> None: ...
+    def publish(self, flow_id: str, channel: Any, *arguments: Any, **guard: Unpack[WriteGuard]) -> None:
+        """Publish messages to a Channel of an active Flow, in order and all or none [CHAN-2]."""
+        self._caller.carry(self._verbs.publish(flow_id, channel, arguments, **guard))
+
+    def wait_for_flow(self, flow_id: str, timeout: Duration | None = None) -> FlowResult:
+        """Return the result of the execution that is latest now, once it is closed [WAITAPI-2].
+
+        Args:
+            flow_id: The Flow.
+            timeout: None waits without limit, 0 checks once. The wait goes on while the server is away.
+
+        Raises:
+            LongPollTimeoutError: the time ran out; nothing has changed in the Flow [WAITAPI-1].
+            FlowNotFoundError: there is no such Flow.
+        """
+        return self._caller.carry(self._verbs.wait_for_flow(flow_id, timeout))
+
+    def wait_for_step_completion(
+        self, flow_id: str, step: StepExecutionId, timeout: Duration | None = None
+    ) -> StepOutcome:
+        """Return how a past, present or future Step execution ended [WAITAPI-3].
+
+        Raises:
+            LongPollTimeoutError: the time ran out.
+            FlowNotActiveError: the Flow closed first.
+        """
+        return self._caller.carry(self._verbs.wait_for_step_completion(flow_id, step, timeout))
+
+    def stop_flow(self, flow_id: str, options: StopFlowOptions | None = None) -> StopResult:
+        """End a Flow, or learn how it had ended before [STOP-1, STOP-2]."""
+        return self._caller.carry(self._verbs.stop_flow(flow_id, options))
+
+    def describe_flow(self, flow_id: str, *, run_id: str | None = None) -> FlowInfo:
+        """Tell how a Flow, or one run of it, stands."""
+        return self._caller.carry(self._verbs.describe_flow(flow_id, run_id=run_id))
+
+    def get_history(
+        self, flow_id: str, *, run_id: str | None = None, from_event_id: int = 1, page_size: int = 1000
+    ) -> HistoryPage:
+        """Return a page of one run's history [HIST-5]."""
+        return self._caller.carry(
+            self._verbs.get_history(flow_id, run_id=run_id, from_event_id=from_event_id, page_size=page_size)
+        )
+
+    def watch_history(self, flow_id: str, *, from_event_id: int = 1) -> Iterator[HistoryEvent]:
+        """Give the history as it grows, until the Flow is closed; closing the iterator ends the watch [HIST-5]."""
+        watch = HistoryWatch(self._channel, check_name(flow_id, "Flow ID"), checked_event_id(from_event_id))
+        return watch.events()
+
+    def health_check(self) -> HealthInfo:
+        """Check the whole path: connection, a durable write, the clock [OBS-4]."""
+        return self._caller.carry(self._verbs.health_check())
+
+    def close(self) -> None:
+        """End all calls and release the connection; may be repeated."""
+        self._caller.close()
