@@ -55,7 +55,7 @@ def generic_argument(cls: type, generic: type) -> Any:
         for base in ancestor.__dict__.get("__orig_bases__", ()):
             if typing.get_origin(base) is generic:
                 argument = typing.get_args(base)[0]
-                return None if isinstance(argument, TypeVar | typing.ForwardRef) else argument
+                return None if argument is Any or isinstance(argument, TypeVar | typing.ForwardRef) else argument
     return None
 
 
