@@ -43,10 +43,10 @@ class RPCResult(Generic[T]):
         return RPCResult(output, next_steps)
 
 
-RpcMethod: TypeAlias = Callable[[Context], RPCResult[Out] | Awaitable[RPCResult[Out]]]
+RpcMethod: TypeAlias = Callable[[Context], RPCResult[Out] | Awaitable[RPCResult[Out] | None] | None]
 """A bound RPC method without input."""
 
-RpcMethodWithInput: TypeAlias = Callable[[Context, In], RPCResult[Out] | Awaitable[RPCResult[Out]]]
+RpcMethodWithInput: TypeAlias = Callable[[Context, In], RPCResult[Out] | Awaitable[RPCResult[Out] | None] | None]
 """A bound RPC method with input."""
 
 

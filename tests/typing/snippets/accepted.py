@@ -1,0 +1,146 @@
+"""What users write and what must type-check under ``mypy --strict`` [TYPE-1]."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from dexsdk import (
+    AsyncClient,
+    Attribute,
+    AttributeMap,
+    Channel,
+    ChannelMap,
+    Client,
+    ConditionCombination,
+    Context,
+    Flow,
+    NonRetryableError,
+    PersistenceSchema,
+    Registry,
+    RetryAfter,
+    RetryPolicy,
+    RPCResult,
+    StartFlowOptions,
+    Step,
+    StepDecision,
+    StepList,
+    StepMovement,
+    StepOptions,
+    Timer,
+    Wait,
+    dead_end,
+    force_complete,
+    force_fail,
+    go_to,
+    go_to_many,
+    graceful_complete,
+    rpc,
+)
+
+
+@dataclass
+class Order:
+    id: str
+    total: int
+
+
+STATUS: Attribute[str] = Attribute("status", str)
+TAGS = Attribute("tags", list[str])
+SCORES = AttributeMap("scores", int)
+APPROVALS = Channel("approvals", bool)
+BY_USER = ChannelMap("by_user", Order)
+
+
+class Charge(Step[Order]):
+    async def execute(self, context: Context, input: Order) -> StepDecision:
+        STATUS.set(context, "charged")
+        STATUS.set(context, None)
+        SCORES.set(context, input.id, SCORES.get(context, input.id) + input.total)
+        if input.total == 0:
+            raise NonRetryableError("nothing to charge")
+        if input.total < 0:
+            raise RetryAfter(timedelta(seconds=5))
+        return go_to_many(StepMovement.of(Ship, input), StepMovement.of(Done), StepMovement.of(Done, None))
+
+    def get_step_options(self) -> StepOptions:
+        return StepOptions(
+            execute_method_timeout=30,
+            execute_retry=RetryPolicy(maximum_attempts=3),
+            non_retryable_errors=[ValueError, "shop.SoldOut"],
+        ).on_execute_failure_proceed_to(Ship)
+
+
+class Ship(Step[Order]):
+    def wait_for(self, context: Context, input: Order) -> Wait:
+        context.set_step_execution_local("n", 1)
+        if input.total:
+            return Wait.any_combination_of(
+                ConditionCombination.of(APPROVALS.for_one(condition_id="a"), Timer.by_duration(1, "t")),
+            )
+        return Wait.any_of(APPROVALS.for_n(2), BY_USER.at_least("u", 1), Timer.by_duration(timedelta(days=1)))
+
+    def execute(self, context: Context, input: Order) -> StepDecision:
+        approvals: list[bool] = APPROVALS.results(context)
+        orders: list[Order] = BY_USER.results(context, "u")
+        local: int = context.get_step_execution_local("n", int)
+        if context.has_timer_fired(0) or local or not (approvals and orders):
+            return force_fail("late")
+        return go_to(Done, options=StepOptions(execute_method_timeout=1))
+
+
+class Done(Step[None]):
+    def execute(self, context: Context, input: None) -> StepDecision:
+        tags: list[str] = TAGS.get(context)
+        return graceful_complete(tags) if tags else dead_end() if context.attempt else force_complete()
+
+
+class Orders(Flow[Order]):
+    def get_steps(self) -> StepList[Order]:
+        return StepList.start_step(Charge()).other_steps(Ship(), Done())
+
+    def get_persistence_schema(self) -> PersistenceSchema:
+        return PersistenceSchema.of(STATUS, TAGS, SCORES, APPROVALS, BY_USER)
+
+    @rpc
+    def status(self, context: Context) -> RPCResult[str]:
+        return RPCResult(STATUS.get(context))
+
+    @rpc(name="rename", timeout=5)
+    async def change(self, context: Context, input: Order) -> RPCResult[int]:
+        APPROVALS.publish(context, True)
+        BY_USER.publish(context, input.id, input)
+        return RPCResult.of(1, StepMovement.of(Ship, input))
+
+    @rpc
+    def touch(self, context: Context) -> None:
+        STATUS.delete(context)
+
+
+class Driven(Flow[None]):
+    def get_steps(self) -> StepList[None]:
+        return StepList.without_start_step(Done())
+
+
+registry = Registry((Orders(), Driven()), allow_async_handlers=True)
+options = StartFlowOptions(request_id="r").with_attribute(STATUS, "new").with_attribute(SCORES, "a", 1)
+
+
+def calls(client: Client, flow: Orders) -> None:
+    order = Order("o", 1)
+    run_id: str = client.start_flow(Orders, "id", order, options)
+    client.start_flow(Driven, run_id)
+    status: str = client.invoke_rpc(flow.status, "id")
+    number: int = client.invoke_rpc(flow.change, "id", order, timeout=5, request_id="r")
+    tags: list[str] | None = client.get_attribute("id", TAGS)
+    score: int | None = client.get_attribute("id", SCORES, "a")
+    client.set_attribute("id", STATUS, None)
+    client.set_attribute("id", SCORES, "a", 1)
+    client.publish("id", APPROVALS, True, False)
+    client.publish("id", BY_USER, "u", order)
+    total: int = client.wait_for_flow("id", timeout=timedelta(seconds=5)).single_output(int)
+    print(status, number, tags, score, total)
+
+
+async def awaited_calls(client: AsyncClient, flow: Orders) -> None:
+    number: int = await client.invoke_rpc(flow.change, "id", Order("o", 1))
+    status: str = await client.invoke_rpc(flow.status, await client.start_flow(Driven, "id"))
+    print(number, status)
