@@ -5,9 +5,9 @@ comes back through a callback, and all answers that are ready go out together [W
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 from dexd.api.batch_stream import BatchStream
 from dexd.api.status import grpc_code, status_of
 from dexd.core.rejections import Code, Rejection
+from dexd.engine.ports import Abandon, OnAnswer
 from dexpb.v1.flow_service_pb2 import ClientBatch, ClientRequest, ServerBatch, ServerReply
 
 OPEN_CALLS_MAX: Final = 50_000
@@ -23,20 +24,12 @@ more of them than this opens another session."""
 RETRY_AFTER_MS: Final = 1_000
 """Hint for a client with too many open requests; most of them are polls that end by themselves."""
 
-OnAnswer: TypeAlias = Callable[[bytes | Rejection], None]
-"""Takes a serialized reply or a refusal."""
-Abandon: TypeAlias = Callable[[], object]
-"""Abandons a call, which is then not answered any more; without effect on one that is answered."""
-
 
 class FlowCalls(Protocol):
-    """The unary methods by name."""
+    """The unary methods by name; `flow_methods` has the real ones."""
 
-    def begin(self, method: str, body: bytes, on_answer: OnAnswer) -> Abandon | None:
-        """Begin a call; `on_answer` gets its answer exactly once, perhaps before this returns.
-
-        Gives None when there is nothing to abandon.
-        """
+    def begin(self, method: str, body: bytes, on_answer: OnAnswer[bytes]) -> Abandon | None:
+        """Begin a call; `on_answer` gets its answer exactly once, unless it is withdrawn by what this returns."""
         ...
 
 

@@ -10,8 +10,9 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 
 from dexd.api import client_session
-from dexd.api.client_session import Abandon, ClientSession, OnAnswer
+from dexd.api.client_session import ClientSession
 from dexd.core.rejections import Code, Rejection
+from dexd.engine.ports import Abandon, OnAnswer
 from dexpb.v1.flow_service_pb2 import ClientBatch, ClientRequest, ServerBatch, ServerReply
 
 
@@ -40,11 +41,11 @@ class ManualCalls:
     """Unary methods that answer when the test says so."""
 
     def __init__(self) -> None:
-        self.open: dict[bytes, OnAnswer] = {}
+        self.open: dict[bytes, OnAnswer[bytes]] = {}
         self.abandoned: list[bytes] = []
         self.begun = asyncio.Semaphore(0)
 
-    def begin(self, method: str, body: bytes, on_answer: OnAnswer) -> Abandon | None:
+    def begin(self, method: str, body: bytes, on_answer: OnAnswer[bytes]) -> Abandon | None:
         if method == "Echo":
             on_answer(body)
             return None

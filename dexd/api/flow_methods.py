@@ -1,0 +1,172 @@
+"""The unary methods of FlowService as one table: message read, engine asked, answer written [ARCH-12].
+
+Unary calls and the requests of client sessions both come through `FlowMethods.begin`, so that they behave alike.
+Answers come through callbacks, which costs no task per request.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+from google.protobuf.message import DecodeError, Message
+
+from dexd.api.flow_types import FlowTypeDirectory
+from dexd.codec import flow_replies as replies
+from dexd.codec import flow_requests as requests
+from dexd.core.commands import InvokeRpc, StartFlow
+from dexd.core.ids import CallerId
+from dexd.core.rejections import Code, Rejection
+from dexd.engine.engine import Engine
+from dexd.engine.ports import Abandon, Clock, OnAnswer
+from dexd.engine.system import mint, mint_request_id
+from dexpb.v1 import flow_service_pb2 as pb
+
+SHOWN_CHARACTERS_MAX: Final = 100
+"""How much of a method name that does not exist is shown back."""
+
+# The three columns of a row fit each other; the table is heterogeneous, so their types meet only in its tests.
+Read: TypeAlias = Callable[[Any], Any]
+"""Request message to command or query, or the refusal."""
+Ask: TypeAlias = Callable[[Any, OnAnswer[Any]], Abandon | None]
+"""Submits it; gives what withdraws the call, or None."""
+Write: TypeAlias = Callable[[Any], Message]
+"""Answer to reply message."""
+
+
+class FlowLimits(msgspec.Struct, frozen=True):
+    """Settings that requests are read with."""
+
+    max_message_bytes: int
+    max_wait_ms: int
+    rpc_timeout_ms: int
+
+
+class Method(NamedTuple):
+    """One row: a unary method."""
+
+    request_type: type[Message]
+    read: Read
+    ask: Ask
+    write: Write
+
+
+class FlowMethods:
+    """Every unary method of FlowService by name."""
+
+    def __init__(self, engine: Engine, flow_types: FlowTypeDirectory, clock: Clock, limits: FlowLimits) -> None:
+        self._engine = engine
+        self._flow_types = flow_types
+        self._clock = clock
+        self._limits = limits
+        self._table: dict[str, Method] = {**self._changing_methods(), **self._reading_methods()}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all methods."""
+        return tuple(self._table)
+
+    def begin(self, method: str, body: bytes, on_answer: OnAnswer[bytes]) -> Abandon | None:
+        """Begin a call.
+
+        Args:
+            method: Its name.
+            body: The serialized request.
+            on_answer: Gets the serialized reply or the refusal exactly once, a refusal perhaps before this returns.
+
+        Returns:
+            What withdraws the call, after which it is not answered any more; None when it cannot be withdrawn.
+        """
+        entry = self._table.get(method)
+        if entry is None:
+            on_answer(_unknown_method(method))
+            return None
+        request = self.decode(entry.request_type, body)
+        question = request if isinstance(request, Rejection) else entry.read(request)
+        if isinstance(question, Rejection):
+            on_answer(question)
+            return None
+        return entry.ask(question, partial(_write, entry.write, on_answer))
+
+    def decode(self, request_type: type[Message], body: bytes) -> Any:
+        """Parse a request, or refuse it as too large or malformed [ERR-B]."""
+        limit = self._limits.max_message_bytes
+        if len(body) > limit:
+            what = request_type.DESCRIPTOR.name
+            fields = {"what": what, "size": str(len(body)), "limit": str(limit)}
+            return Rejection(Code.VALUE_TOO_LARGE, f"{what} has {len(body)} bytes, the limit is {limit}", fields)
+        try:
+            return request_type.FromString(body)
+        except DecodeError:
+            return Rejection(Code.MALFORMED, f"the bytes are not a {request_type.DESCRIPTOR.name}")
+
+    # ---- the table -----------------------------------------------------------------------------------------------
+
+    def _changing_methods(self) -> dict[str, Method]:
+        request = self._engine.request
+        return {
+            "StartFlow": Method(pb.StartFlowRequest, self._to_start_flow, request, replies.from_reply),
+            "Publish": Method(pb.PublishRequest, _with_id(requests.to_publish), request, replies.from_reply),
+            "SetAttribute": Method(
+                pb.SetAttributeRequest, _with_id(requests.to_set_attribute), request, replies.from_reply
+            ),
+            "StopFlow": Method(pb.StopFlowRequest, _with_id(requests.to_stop_flow), request, replies.from_reply),
+            "InvokeRpc": Method(pb.InvokeRpcRequest, self._to_invoke_rpc, self._engine.invoke, replies.from_rpc_output),
+        }
+
+    def _reading_methods(self) -> dict[str, Method]:
+        reads = self._engine.reads
+        wait_ms_max = self._limits.max_wait_ms
+        to_flow_wait = partial(requests.to_flow_wait_query, wait_ms_max=wait_ms_max)
+        to_step_wait = partial(requests.to_step_wait_query, wait_ms_max=wait_ms_max)
+        return {
+            "DescribeFlow": Method(pb.DescribeFlowRequest, requests.to_run_key, reads.describe, replies.from_summary),
+            "GetAttribute": Method(
+                pb.GetAttributeRequest, requests.to_attribute_query, reads.attribute, replies.from_attribute
+            ),
+            "GetHistory": Method(pb.GetHistoryRequest, requests.to_history_query, reads.history, replies.from_history),
+            "ListFlows": Method(pb.ListFlowsRequest, requests.to_list_query, self._list_flows, _itself),
+            "WaitForFlow": Method(pb.WaitForFlowRequest, to_flow_wait, reads.wait_for_flow, replies.from_flow_wait),
+            "WaitForStepCompletion": Method(
+                pb.WaitForStepCompletionRequest, to_step_wait, reads.wait_for_step, replies.from_step_wait
+            ),
+        }
+
+    def _to_start_flow(self, request: pb.StartFlowRequest) -> StartFlow | Rejection:
+        return requests.to_start_flow(request, mint(), self._flow_types.start_steps)
+
+    def _to_invoke_rpc(self, request: pb.InvokeRpcRequest) -> Callable[[CallerId], InvokeRpc] | Rejection:
+        # The caller's own deadline ends the call by withdrawing it [RPC-7].
+        return requests.to_invoke_rpc(
+            request,
+            mint_request_id(),
+            now=self._clock.now(),
+            timeout_default_ms=self._limits.rpc_timeout_ms,
+            time_left_ms=None,
+        )
+
+    def _list_flows(self, query: requests.ListQuery, on_answer: OnAnswer[Message]) -> None:
+        """The token of the next page is bound to the query, so the page is written with it."""
+        self._engine.reads.list_flows(query, partial(_write_page, query, on_answer))
+
+
+def _with_id(read: Callable[[Any, Any], Any]) -> Read:
+    """Read a request that gets an ID of ours when its caller gave none."""
+    return lambda request: read(request, mint_request_id())
+
+
+def _itself(message: Message) -> Message:
+    return message
+
+
+def _write_page(query: requests.ListQuery, on_answer: OnAnswer[Message], page: Any) -> None:
+    on_answer(page if isinstance(page, Rejection) else replies.from_list(page, query))
+
+
+def _write(write: Write, on_answer: OnAnswer[bytes], answer: Any) -> None:
+    on_answer(answer if isinstance(answer, Rejection) else write(answer).SerializeToString())
+
+
+def _unknown_method(method: str) -> Rejection:
+    shown = method[:SHOWN_CHARACTERS_MAX]
+    return Rejection(Code.UNKNOWN_METHOD, f"FlowService has no unary method {shown!r}", {"method": shown})
