@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from dexd.core.events import EVENT_TYPES
+from dexd.log.errors import LogDamagedError
 
 Fields: TypeAlias = list[Any]
 """An event's fields in their order, as decoded from the log without knowledge of its type."""
@@ -14,7 +15,7 @@ Upcaster: TypeAlias = Callable[[Fields], tuple[str, Fields]]
 """From one version of a type to the next, or to another type at its first version."""
 
 
-class UnknownEventError(Exception):
+class UnknownEventError(LogDamagedError):
     """The log holds an event that this release cannot read: it was written by a newer one, or is damaged."""
 
 

@@ -1,25 +1,76 @@
 """The partition's engine: mailbox, kernel, commit, then effects [ARCH-3].
 
-`submit`, `request`, `invoke` and `post` put commands into the mailbox. A drain takes what is there, lets the kernel
-decide and collects what is owed in the current batch. The batch goes to the writer when that is idle; until its commit
-the next batch grows (decide-ahead). At the commit the effects leave and the replies are released, in order.
+Commands wait in the mailbox. A drain takes what is there, lets the kernel decide and collects what is owed in the open
+batch. The batch goes to the writer when that is idle; until its commit the next batch grows (decide-ahead). At the
+commit effects leave and answers are released, in order. Nobody else changes state.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from dexd.codec.views import AttributeView, FlowSummary, FlowWait, HistoryEntry, HistoryPage, ListPage, StepWait
-from dexd.core.commands import ClientCommand, InvokeRpc, WorkerCommand
+import msgspec
+import structlog
+
+from dexd.codec.event_codec import to_stored
+from dexd.core.commands import (
+    AbandonRpc,
+    BeginServing,
+    BeginShutdown,
+    ClientCommand,
+    Command,
+    InvokeRpc,
+    LoseSession,
+    Tick,
+    WorkerCommand,
+)
 from dexd.core.config import KernelConfig
-from dexd.core.ids import CallerId, FlowId, RunId, SessionId, StepExecutionId
-from dexd.core.outcome import Reply
-from dexd.core.rejections import Rejection
-from dexd.engine.ports import BatchWriter, Clock, Failpoint, OnReply, SessionSink
-from dexd.log.event_log import EventLog, RunFilter
+from dexd.core.events import FlowClosed, FlowStarted
+from dexd.core.ids import CallerId, SessionId
+from dexd.core.outcome import Outcome, Reply
+from dexd.core.rejections import Code, Rejection
+from dexd.engine.batch import OpenBatch
+from dexd.engine.commits import Commits
+from dexd.engine.growth import Growth
+from dexd.engine.history import HistoryReader
+from dexd.engine.mailbox import Mailbox
+from dexd.engine.perform import Performer
+from dexd.engine.ports import Abandon, BatchWriter, CallLater, Clock, Failpoint, OnAnswer, SessionSink
+from dexd.engine.reads import Reads
+from dexd.engine.recovery import rebuild_kernel
+from dexd.engine.run_cache import RunCache
+from dexd.engine.timekeeper import Timekeeper
+from dexd.engine.waits import Waits
+from dexd.log.errors import LogError, LogFullError, LogUnavailableError
+from dexd.log.event_log import EventLog
+
+DRAIN_COMMANDS_MAX = 256
+"""Commands decided before the loop may read sockets again; about ten milliseconds."""
+
+RETRY_AFTER_MS = 1_000
+"""How often a log that refuses writes is tried again [ARCH-4], and what refused clients are told."""
+
+
+class EngineOptions(msgspec.Struct, frozen=True):
+    """Numbers of the engine; the defaults are those of docs/configuration.md."""
+
+    commit_batch_max: int = 1_000
+    """Events from which on nothing more is decided before the running commit is over."""
+    snapshot_every_events: int = 200
+    """Versions of a run between two snapshots."""
+
+
+class Health(msgspec.Struct, frozen=True):
+    """How the engine is."""
+
+    condition: str
+    """SERVING, or the code of the refusal that commands get."""
+    open_runs: int
+    connected_workers: int
 
 
 class Engine:
-    """One partition [ARCH-15]. Create, `recover`, `start` once listening, `stop`."""
+    """One partition [ARCH-15]: create on the running loop, `start` when the server listens, `stop`."""
 
     def __init__(
         self,
@@ -29,88 +80,328 @@ class Engine:
         config: KernelConfig,
         *,
         on_fatal: Callable[[BaseException], None],
+        options: EngineOptions | None = None,
         failpoint: Failpoint | None = None,
+        call_later: CallLater | None = None,
     ) -> None:
-        raise NotImplementedError
+        """Recover: every open run is folded into memory [ARCH-2].
+
+        Args:
+            log: Where runs are read from.
+            writer: Appends to the same log.
+            clock: Server time.
+            config: Numbers of the rules.
+            on_fatal: Called once when the process must end: the log failed, or an invariant is broken [ARCH-4, ARCH-7].
+            options: Numbers of the engine.
+            failpoint: See `ports`.
+            call_later: The loop's own unless a test turns the clock.
+        """
+        self._log = log
+        self._clock = clock
+        self._config = config
+        self._on_fatal = on_fatal
+        self._options = options or EngineOptions()
+        self._loop = asyncio.get_running_loop()
+        self._mailbox = Mailbox()
+        self._performer = Performer()
+        self._waits = Waits(self.reveal)
+        self._growth = Growth()
+        self._timekeeper = Timekeeper(clock, call_later or self._loop.call_later, self._on_due)
+        self._commits = Commits(
+            writer,
+            release=self._release,
+            on_released=self._on_released,
+            on_failed=self._on_append_failed,
+            failpoint=failpoint,
+        )
+        self._is_drain_scheduled = False
+        self._is_tick_waiting = False
+        self._refusal: Rejection | None = _REFUSED_BEFORE_START
+        self._stopping: Rejection | None = None
+        self._retry_at: int | None = None
+        self._is_dead = False
+        self._load()
+        self.reads = Reads(self, log, HistoryReader(log, config), self._waits, self._growth, clock)
+
+    def _load(self) -> None:
+        self._seq = self._log.last_seq
+        self._kernel = rebuild_kernel(self._log, self._config)
+        self._runs = RunCache(self._log, self._kernel)
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
-    def recover(self) -> int:
-        """Rebuild live state from the log; gives the number of open runs. Before `start`."""
-        raise NotImplementedError
-
     def start(self) -> None:
-        """Serve: accept commands, fire timers. Called when the server listens [WIRE-11]."""
-        raise NotImplementedError
+        """Serve: deliveries that were running wait for their workers from now on [WIRE-11]."""
+        self._refusal = None
+        self._put(BeginServing())
 
     async def stop(self, reason: str) -> None:
-        """Ask workers to reconnect, refuse new commands, answer every wait, commit what is decided [DRAIN-4]."""
-        raise NotImplementedError
+        """Ask workers to reconnect, refuse new commands, answer everybody who waits, commit what is decided [DRAIN-4].
+
+        Does not wait for timers or for handlers that run.
+        """
+        refusal = Rejection(Code.SHUTTING_DOWN, f"the server is stopping: {reason}", {}, RETRY_AFTER_MS)
+        self._refusal = self._stopping = refusal
+        self._waits.refuse_all(refusal)
+        self._put(BeginShutdown(reason))
+        await self.settled()
+        self._performer.refuse_all_rpcs(refusal)
+        self._performer.end_all_sessions(refusal)
+        self._growth.wake_all()
+        self._timekeeper.stop()
+        self.reads.close()
+
+    async def settled(self) -> None:
+        """Return when everything submitted so far is decided and committed, or given up."""
+        if self._is_dead:
+            return
+        settled: asyncio.Future[None] = self._loop.create_future()
+        self._put(Tick(), lambda _: settled.set_result(None))
+        await settled
+
+    @property
+    def health(self) -> Health:
+        """How it is now."""
+        condition = "SERVING" if self._refusal is None else str(self._refusal.code)
+        return Health(condition, self._kernel.open_run_count, self._kernel.connected_worker_count)
 
     # ---- commands ------------------------------------------------------------------------------------------------
 
-    def request(self, command: ClientCommand, on_reply: OnReply) -> None:
-        """Submit a client's command; `on_reply` gets the committed reply or a refusal, exactly once, never at once."""
-        raise NotImplementedError
+    def request(self, command: ClientCommand, on_answer: OnAnswer[Reply]) -> None:
+        """Submit a client's command."""
+        refusal = self._refusal
+        if refusal is None and self._mailbox.is_full:
+            refusal = _MAILBOX_FULL
+        if refusal is not None:
+            on_answer(refusal)
+        else:
+            self._put(command, on_answer)
 
-    def submit(self, command: ClientCommand) -> asyncio.Future[Reply | Rejection]:
-        """The same with a future."""
-        raise NotImplementedError
+    def invoke(self, make: Callable[[CallerId], InvokeRpc], on_answer: OnAnswer[bytes]) -> Abandon:
+        """Run an RPC; the answer is its output."""
+        caller = self._performer.expect_rpc(on_answer)
 
-    def invoke(self, make: Callable[[CallerId], InvokeRpc]) -> asyncio.Future[bytes | Rejection]:
-        """Run an RPC. Cancelling the future abandons the call."""
-        raise NotImplementedError
+        def refuse(answer: Reply | Rejection) -> None:
+            if isinstance(answer, Rejection):
+                self._performer.answer_rpc(caller, answer)
+
+        self.request(make(caller), refuse)
+        return lambda: self._abandon_rpc(caller)
+
+    def _abandon_rpc(self, caller: CallerId) -> None:
+        if self._performer.abandon_rpc(caller) and not self._is_dead:
+            self._put(AbandonRpc(caller))
+
+    # ---- worker sessions -----------------------------------------------------------------------------------------
+
+    def open_session(self, sink: SessionSink) -> SessionId:
+        """Number a session. Its sink hears nothing before an OpenSession command of it is handled."""
+        return self._performer.open_session(sink)
 
     def post(self, commands: Sequence[WorkerCommand]) -> None:
-        """Submit a session's commands, in order. Never refused: a session awaits `room` before it reads on."""
-        raise NotImplementedError
+        """Submit a session's commands, in order. Never refused: a session awaits `room` before it reads on.
+
+        While the engine does not serve, the session is ended instead.
+        """
+        if self._refusal is not None and self._stopping is None:
+            for command in commands:
+                self._performer.end_session(command.session, self._refusal)
+            return
+        for command in commands:
+            self._put(command)
 
     async def room(self) -> None:
         """Return when the mailbox takes more; the transport's flow control then holds workers back [ARCH-8]."""
-        raise NotImplementedError
-
-    def open_session(self, sink: SessionSink) -> SessionId:
-        """Allocate a session; nothing reaches its sink before an OpenSession command of it is handled."""
-        raise NotImplementedError
+        await self._mailbox.room()
 
     def close_session(self, session: SessionId, reason: str) -> None:
         """The transport of a session ended. Idempotent."""
-        raise NotImplementedError
+        if self._performer.close_session(session) and not self._is_dead:
+            self._put(LoseSession(session, reason))
 
-    # ---- reads: decided state, revealed after the commit of everything it rests on [DUR-3] -------------------------
+    # ---- for reads -------------------------------------------------------------------------------------------------
 
-    def describe(self, flow_id: FlowId, run_id: RunId | None) -> asyncio.Future[FlowSummary | Rejection]:
-        """The latest run, or the run named."""
-        raise NotImplementedError
+    @property
+    def runs(self) -> RunCache:
+        """See `reads.Decided`."""
+        return self._runs
 
-    def attribute(self, flow_id: FlowId, run_id: RunId | None, key: str) -> asyncio.Future[AttributeView | Rejection]:
-        """One Attribute value [ATTR-5]."""
-        raise NotImplementedError
+    @property
+    def stopping(self) -> Rejection | None:
+        """See `reads.Decided`."""
+        return self._stopping
 
-    def wait_for_flow(
-        self, flow_id: FlowId, *, wait_ms: int, first_run_id: RunId | None
-    ) -> asyncio.Future[FlowWait | Rejection]:
-        """Wait until the execution that is latest now ends [WAITAPI-1, WAITAPI-2]. Cancelling leaves nothing behind."""
-        raise NotImplementedError
+    def reveal(self, on_answer: OnAnswer[Any], answer: Any) -> None:
+        """See `reads.Decided`."""
+        # What a dead engine decided last may not be committed, so nobody may see it.
+        self._commits.reveal(on_answer, _REFUSED_BY_DEAD_ENGINE if self._is_dead else answer)
 
-    def wait_for_step(
-        self, flow_id: FlowId, step: StepExecutionId, *, wait_ms: int
-    ) -> asyncio.Future[StepWait | Rejection]:
-        """Wait until a past, present or future Step execution ends [WAITAPI-3]."""
-        raise NotImplementedError
+    # ---- deciding --------------------------------------------------------------------------------------------------
 
-    async def history(
-        self, flow_id: FlowId, run_id: RunId | None, *, from_event_id: int, limit: int
-    ) -> HistoryPage | Rejection:
-        """One page of a run's history [HIST-5]."""
-        raise NotImplementedError
+    def _put(self, command: Command, on_answer: OnAnswer[Reply] | None = None) -> None:
+        self._mailbox.put(command, on_answer)
+        self._schedule_drain()
 
-    def watch_history(
-        self, flow_id: FlowId, run_id: RunId | None, *, from_event_id: int
-    ) -> AsyncIterator[HistoryEntry | Rejection]:
-        """The history as it grows, until the run is closed; a Rejection is the last item."""
-        raise NotImplementedError
+    def _schedule_drain(self) -> None:
+        if not self._is_drain_scheduled and not self._is_dead:
+            self._is_drain_scheduled = True
+            self._loop.call_soon(self._drain)
 
-    async def list_flows(self, selection: RunFilter, limit: int) -> ListPage | Rejection:
-        """Latest runs of executions, newest start first."""
-        raise NotImplementedError
+    def _drain(self) -> None:
+        self._is_drain_scheduled = False
+        if self._is_dead:
+            return
+        try:
+            self._decide_some()
+        except Exception as error:  # noqa: BLE001 - whatever it is, live state cannot be trusted any more [ARCH-7]
+            self._die("invariant_broken", error)
+            return
+        self._commits.hand_over()
+        self._arm()
+
+    def _decide_some(self) -> None:
+        """Decide about waiting commands, until the open batch is so large that the commit under way must catch up."""
+        now = self._clock.now()
+        kernel, mailbox, answers = self._kernel, self._mailbox, self._commits.open.answers
+        for _ in range(min(len(mailbox), DRAIN_COMMANDS_MAX)):
+            if self._is_batch_full:
+                return
+            command, on_answer = mailbox.take()
+            wanted = kernel.wanted(command)
+            if wanted is not None:
+                self._runs.look_up(wanted)
+            outcome = kernel.handle(command, now=now)
+            self._collect(outcome)
+            if on_answer is not None:
+                answers.append((on_answer, outcome.reply))
+        if len(mailbox):
+            self._schedule_drain()
+
+    @property
+    def _is_batch_full(self) -> bool:
+        return self._commits.is_writing and len(self._commits.open.events) >= self._options.commit_batch_max
+
+    def _collect(self, outcome: Outcome) -> None:
+        batch = self._commits.open
+        batch.effects.extend(outcome.effects)
+        for recorded in outcome.events:
+            self._seq += 1
+            batch.events.append(to_stored(recorded, self._seq))
+            event = recorded.event
+            if type(event) is FlowStarted:
+                self._run_started(event)
+            elif type(event) is FlowClosed:
+                self._run_closed(recorded.stream_id)
+            elif len(self._waits):
+                self._waits.event_happened(self._runs.of_stream(recorded.stream_id), event)
+            if not recorded.version % self._options.snapshot_every_events:
+                batch.note_snapshot(self._runs.of_stream(recorded.stream_id))
+
+    def _run_started(self, event: FlowStarted) -> None:
+        run = self._kernel.run_by_id(event.run_id)
+        assert run is not None
+        self._runs.begin(run)
+        self._commits.open.note_run(run)
+
+    def _run_closed(self, stream_id: int) -> None:
+        run = self._runs.of_stream(stream_id)
+        self._commits.open.note_run(run)
+        self._commits.open.closed.append(run)
+        self._waits.run_closed(run)
+
+    def _release(self, batch: OpenBatch) -> None:
+        """Let out what a committed batch owes."""
+        self._performer.perform(batch.effects)
+        for on_answer, answer in batch.answers:
+            on_answer(answer)
+        self._growth.committed(batch.events)
+        for run in batch.closed:
+            self._runs.retire(run)
+
+    def _on_released(self) -> None:
+        if len(self._mailbox):
+            self._schedule_drain()
+
+    # ---- time ------------------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        kernel_deadline = None if self._is_tick_waiting else self._kernel.next_deadline()
+        deadlines = (kernel_deadline, self._waits.next_deadline(), self._retry_at)
+        self._timekeeper.arm(min((at for at in deadlines if at is not None), default=None))
+
+    def _on_due(self) -> None:
+        now = self._clock.now()
+        self._waits.expire(now)
+        if self._retry_at is not None and self._retry_at <= now:
+            self._retry()
+        deadline = self._kernel.next_deadline()
+        if deadline is not None and deadline <= now and not self._is_tick_waiting:
+            self._is_tick_waiting = True
+            self._put(Tick(), self._on_tick)
+        self._arm()
+
+    def _on_tick(self, _: object) -> None:
+        self._is_tick_waiting = False
+        self._arm()
+
+    # ---- when the log cannot be written ----------------------------------------------------------------------------
+
+    def _on_append_failed(self, error: LogError) -> None:
+        """Nothing of what was decided has left: give it up as a whole and take live state from the log again [ARCH-4].
+
+        Only a refusal that may pass is survived; after anything else what is durable is unknown.
+        """
+        if not isinstance(error, LogUnavailableError):
+            self._die("log_failed", error)
+            return
+        structlog.get_logger().error("log_refuses_writes", error=str(error))
+        code = Code.DISK_FULL if isinstance(error, LogFullError) else Code.STORAGE_UNAVAILABLE
+        try:
+            self._suspend(Rejection(code, "the log cannot be written now; nothing was applied", {}, RETRY_AFTER_MS))
+        except LogError as failure:
+            self._die("log_failed", failure)
+
+    def _suspend(self, refusal: Rejection) -> None:
+        lost = self._commits.discard()
+        letters = self._mailbox.take_all()
+        self._load()
+        self._refusal = self._stopping or refusal
+        self._is_tick_waiting = False
+        self._retry_at = self._clock.now() + RETRY_AFTER_MS
+        for batch in lost:
+            batch.refuse(refusal)
+        for _, on_answer in letters:
+            if on_answer is not None:
+                on_answer(refusal)
+        self._waits.refuse_missing(lambda run_id: self._kernel.run_by_id(run_id) is not None, refusal)
+        self._performer.refuse_all_rpcs(refusal)
+        self._performer.end_all_sessions(refusal)
+        self._growth.wake_all()
+        self._arm()
+
+    def _retry(self) -> None:
+        """Serve again. If the log still refuses, the first append says so and nothing has left either."""
+        self._retry_at = None
+        if self._stopping is None:
+            structlog.get_logger().info("serving_again")
+            self.start()
+
+    def _die(self, event: str, error: BaseException) -> None:
+        """Stop for good, loudly; a restart replays from the log [ARCH-7]."""
+        self._is_dead = True
+        self._refusal = self._stopping = _REFUSED_BY_DEAD_ENGINE
+        self._timekeeper.stop()
+        structlog.get_logger().critical(event, error=repr(error), exc_info=error)
+        for batch in self._commits.discard():
+            batch.refuse(_REFUSED_BY_DEAD_ENGINE)
+        for _, on_answer in self._mailbox.take_all():
+            if on_answer is not None:
+                on_answer(_REFUSED_BY_DEAD_ENGINE)
+        self._on_fatal(error)
+
+
+_MAILBOX_FULL = Rejection(Code.MAILBOX_FULL, "too many requests wait in the server", {}, RETRY_AFTER_MS)
+_REFUSED_BEFORE_START = Rejection(Code.SHUTTING_DOWN, "the server does not serve yet", {}, RETRY_AFTER_MS)
+_REFUSED_BY_DEAD_ENGINE = Rejection(
+    Code.SHUTTING_DOWN, "the server stops because of an internal error; what was asked may or may not be applied"
+)

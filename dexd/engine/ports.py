@@ -1,16 +1,17 @@
 """What the engine needs from its surroundings, given to it by the composition root."""
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from dexd.core.effects import SessionEffect
-from dexd.core.outcome import Reply
 from dexd.core.rejections import Rejection
 from dexd.log.errors import LogError
 from dexd.log.event_log import Batch
 
-OnReply: TypeAlias = Callable[[Reply | Rejection], None]
-"""Takes a reply once it is committed; called on the loop, must not raise and must not block."""
+Answer_contra = TypeVar("Answer_contra", contravariant=True)
+
+Abandon: TypeAlias = Callable[[], None]
+"""Withdraws a call that was not answered yet; afterwards it is not answered any more. Idempotent."""
 
 BEFORE_APPEND = "before_append"
 AFTER_COMMIT_BEFORE_EFFECTS = "after_commit_before_effects"
@@ -18,6 +19,15 @@ AFTER_SEND = "after_send"
 
 Failpoint: TypeAlias = Callable[[str], None]
 """Called with the name of each point that a batch passes; a test installs one that kills the process there."""
+
+
+class OnAnswer(Protocol[Answer_contra]):
+    """Takes an answer exactly once, on the loop, when everything it rests on is committed.
+
+    It may come before the call that asked for it returns. Must neither raise nor block.
+    """
+
+    def __call__(self, answer: Answer_contra | Rejection, /) -> None: ...
 
 
 class SessionSink(Protocol):
@@ -44,11 +54,13 @@ class Clock(Protocol):
         ...
 
 
-class Mint(Protocol):
-    """Source of everything that must be unique or unpredictable."""
+class Alarm(Protocol):
+    """A wake-up that was asked for."""
 
-    def run_id(self) -> str: ...
+    def cancel(self) -> None:
+        """Do not wake up."""
+        ...
 
-    def seed(self) -> int: ...
 
-    def request_id(self) -> str: ...
+CallLater: TypeAlias = Callable[[float, Callable[[], None]], Alarm]
+"""Asks for a call on the loop after that many seconds, as `loop.call_later`."""

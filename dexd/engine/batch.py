@@ -1,0 +1,60 @@
+"""Everything that waits for one commit: what is appended, and what is owed to the world afterwards [ARCH-3]."""
+
+from typing import Any
+
+from dexd.codec.state_codec import to_snapshot
+from dexd.core.effects import Effect
+from dexd.core.flow.state import RunState
+from dexd.core.rejections import Rejection
+from dexd.engine.ports import OnAnswer
+from dexd.log.event_log import Batch, RunRow, Snapshot, StoredEvent
+
+
+class OpenBatch:
+    """Collects outcomes until the writer is free. Lists keep the order in which things were decided."""
+
+    __slots__ = ("answers", "closed", "effects", "events", "runs", "snapshots")
+
+    def __init__(self) -> None:
+        self.events: list[StoredEvent] = []
+        self.effects: list[Effect] = []
+        self.answers: list[tuple[OnAnswer[Any], Any]] = []
+        self.runs: dict[int, RunRow] = {}
+        """Rows to write, by stream; the last state of a run in this batch."""
+        self.snapshots: dict[int, Snapshot] = {}
+        self.closed: list[RunState] = []
+        """Runs that ended; they may leave memory after the commit."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits for it."""
+        return not (self.events or self.effects or self.answers)
+
+    def note_run(self, run: RunState) -> None:
+        """Write the run's row as the run is now."""
+        self.runs[run.stream_id] = RunRow(
+            run.stream_id,
+            run.run_id,
+            run.flow_id,
+            run.ordinal,
+            run.flow_type,
+            run.status,
+            run.started_at,
+            run.closed_at,
+            run.error_type,
+            run.error_message,
+        )
+
+    def note_snapshot(self, run: RunState) -> None:
+        """Write a snapshot of the run as it is now."""
+        self.snapshots[run.stream_id] = to_snapshot(run)
+
+    def to_append(self) -> Batch:
+        """What the log gets; only for a batch with events."""
+        expected_seq = self.events[0].seq - 1
+        return Batch(expected_seq, self.events, list(self.runs.values()), list(self.snapshots.values()))
+
+    def refuse(self, rejection: Rejection) -> None:
+        """Nothing of it was written: refuse whoever waits for an answer."""
+        for on_answer, _ in self.answers:
+            on_answer(rejection)

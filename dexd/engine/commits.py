@@ -1,0 +1,107 @@
+"""One commit after the other: the batch that is being written, and the open one that grows meanwhile [ARCH-3]."""
+
+from collections.abc import Callable
+from typing import Any
+
+from dexd.engine.batch import OpenBatch
+from dexd.engine.ports import (
+    AFTER_COMMIT_BEFORE_EFFECTS,
+    AFTER_SEND,
+    BEFORE_APPEND,
+    BatchWriter,
+    Failpoint,
+    OnAnswer,
+)
+from dexd.log.errors import LogError
+
+
+class Commits:
+    """Batches on their way into the log. Whatever it releases is committed, and in the order of the decisions."""
+
+    __slots__ = ("_failpoint", "_on_failed", "_on_released", "_release", "_writer", "_writing", "open")
+
+    def __init__(
+        self,
+        writer: BatchWriter,
+        *,
+        release: Callable[[OpenBatch], None],
+        on_released: Callable[[], None],
+        on_failed: Callable[[LogError], None],
+        failpoint: Failpoint | None,
+    ) -> None:
+        """Begin with nothing.
+
+        Args:
+            writer: Where batches go.
+            release: Lets out what a committed batch owes.
+            on_released: Called when the writer has come back and decisions may go on.
+            on_failed: Called when the batch under way was not written; the batches are still here, for `discard`.
+            failpoint: See `ports`.
+        """
+        self._writer = writer
+        self._release = release
+        self._on_released = on_released
+        self._on_failed = on_failed
+        self._failpoint = failpoint
+        self._writing: OpenBatch | None = None
+        self.open = OpenBatch()
+        """What is decided and not handed over yet."""
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether the writer has a batch."""
+        return self._writing is not None
+
+    def reveal(self, on_answer: OnAnswer[Any], answer: Any) -> None:
+        """Answer when everything decided so far is committed: at once if it is."""
+        if self._writing is None and self.open.is_empty:
+            on_answer(answer)
+        else:
+            self.open.answers.append((on_answer, answer))
+
+    def hand_over(self) -> None:
+        """Give the open batch to the writer if that is idle; a batch without events has nothing to wait for."""
+        if self._writing is not None or self.open.is_empty:
+            return
+        batch, self.open = self.open, OpenBatch()
+        if batch.events:
+            self._write(batch)
+        else:
+            self._let_out(batch)
+
+    def discard(self) -> list[OpenBatch]:
+        """Take out everything that is not committed."""
+        lost = [self.open] if self._writing is None else [self._writing, self.open]
+        self._writing = None
+        self.open = OpenBatch()
+        return lost
+
+    def _write(self, batch: OpenBatch) -> None:
+        self._writing = batch
+        self._pass(BEFORE_APPEND)
+        self._writer.submit(batch.to_append(), self._on_appended)
+
+    def _on_appended(self, error: LogError | None) -> None:
+        batch = self._writing
+        if batch is None:
+            # Discarded meanwhile: the engine died of something else.
+            return
+        if error is not None:
+            self._on_failed(error)
+            return
+        self._writing = None
+        self._pass(AFTER_COMMIT_BEFORE_EFFECTS)
+        if self.open.events:
+            # The next commit runs while this one's effects leave. A batch without events must not overtake them.
+            self.hand_over()
+        self._let_out(batch)
+        self.hand_over()
+        self._on_released()
+
+    def _let_out(self, batch: OpenBatch) -> None:
+        self._release(batch)
+        self._pass(AFTER_SEND)
+
+    def _pass(self, point: str) -> None:
+        if self._failpoint is not None:
+            self._failpoint(point)

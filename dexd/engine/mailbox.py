@@ -1,0 +1,64 @@
+"""Commands on their way to the kernel, in the order of their arrival [ARCH-8]."""
+
+import asyncio
+from collections import deque
+from typing import TypeAlias
+
+from dexd.core.commands import Command
+from dexd.core.outcome import Reply
+from dexd.engine.ports import OnAnswer
+
+Letter: TypeAlias = tuple[Command, OnAnswer[Reply] | None]
+"""A command, and who gets its reply."""
+
+CAPACITY = 100_000
+"""Commands that may wait; at some tens of microseconds each this is a few seconds of work, and at most a few hundred
+bytes each beside the values they carry."""
+
+
+class Mailbox:
+    """A bounded queue.
+
+    Requests of clients are refused when it is full; sessions are held back by `room` and never refused, because what a
+    worker says cannot be said again.
+    """
+
+    __slots__ = ("_capacity", "_has_room", "_letters")
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
+        self._letters: deque[Letter] = deque()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+
+    def __len__(self) -> int:
+        return len(self._letters)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the capacity is used up."""
+        return len(self._letters) >= self._capacity
+
+    async def room(self) -> None:
+        """Return when it is not full."""
+        await self._has_room.wait()
+
+    def put(self, command: Command, on_answer: OnAnswer[Reply] | None = None) -> None:
+        """Append a command."""
+        self._letters.append((command, on_answer))
+        if len(self._letters) >= self._capacity:
+            self._has_room.clear()
+
+    def take(self) -> Letter:
+        """Remove the oldest command."""
+        letter = self._letters.popleft()
+        if len(self._letters) < self._capacity:
+            self._has_room.set()
+        return letter
+
+    def take_all(self) -> list[Letter]:
+        """Remove everything."""
+        letters = list(self._letters)
+        self._letters.clear()
+        self._has_room.set()
+        return letters

@@ -1,0 +1,238 @@
+"""What clients read: decided state, revealed once everything that it rests on is committed [DUR-3].
+
+State is read the moment it is asked for, and the answer waits in the current batch like a reply. So a read sees every
+write that was acknowledged before it [RPC-10] and none that may still be lost.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import structlog
+
+from dexd.codec.flow_requests import (
+    AttributeQuery,
+    FlowWaitQuery,
+    HistoryQuery,
+    ListQuery,
+    RunKey,
+    StepWaitQuery,
+)
+from dexd.codec.views import (
+    AttributeView,
+    FlowSummary,
+    FlowWait,
+    HistoryEntry,
+    HistoryPage,
+    ListPage,
+    StepWait,
+    end_of,
+    summary_of_row,
+    summary_of_run,
+)
+from dexd.core.flow.decide_external import refuse_closed, refuse_unknown
+from dexd.core.flow.state import RunState
+from dexd.core.rejections import Code, Rejection
+from dexd.engine.growth import Growth
+from dexd.engine.history import HistoryReader
+from dexd.engine.ports import Abandon, Clock, OnAnswer
+from dexd.engine.run_cache import RunCache
+from dexd.engine.waits import Waits
+from dexd.log.event_log import EventLog
+
+View = TypeVar("View")
+
+
+class Decided(Protocol):
+    """What the engine knows beyond the log."""
+
+    @property
+    def runs(self) -> RunCache:
+        """Runs as they are decided."""
+        ...
+
+    @property
+    def stopping(self) -> Rejection | None:
+        """Why nobody may begin to wait any more, if so."""
+        ...
+
+    def reveal(self, on_answer: OnAnswer[Any], answer: Any) -> None:
+        """Answer once everything decided so far is committed."""
+        ...
+
+
+class Reads:
+    """All reads of one partition. Queries come checked from the codec."""
+
+    __slots__ = ("_clock", "_decided", "_growth", "_history", "_log", "_thread", "_waits")
+
+    def __init__(
+        self, decided: Decided, log: EventLog, history: HistoryReader, waits: Waits, growth: Growth, clock: Clock
+    ) -> None:
+        self._decided = decided
+        self._log = log
+        self._history = history
+        self._waits = waits
+        self._growth = growth
+        self._clock = clock
+        # One thread: pages of different readers take turns, and the loop never waits for the disk.
+        self._thread = ThreadPoolExecutor(1, "dexd-reads")
+
+    def close(self) -> None:
+        """Let the reader thread end."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    # ---- state ----
+
+    def describe(self, key: RunKey, on_answer: OnAnswer[FlowSummary]) -> None:
+        """Tell about the latest run, or the one named."""
+        run = self._find(key)
+        self._decided.reveal(on_answer, run if isinstance(run, Rejection) else summary_of_run(run))
+
+    def attribute(self, query: AttributeQuery, on_answer: OnAnswer[AttributeView]) -> None:
+        """Tell an Attribute's value, also of a closed Flow [ATTR-5]."""
+        run = self._find(query.key)
+        if isinstance(run, Rejection):
+            self._decided.reveal(on_answer, run)
+        else:
+            self._decided.reveal(on_answer, AttributeView(run.attributes.get(query.name)))
+
+    def _find(self, key: RunKey) -> RunState | Rejection:
+        if key.run_id is None:
+            return self._decided.runs.latest_run(key.flow_id) or refuse_unknown(key.flow_id)
+        run = self._decided.runs.run_by_id(key.run_id)
+        if run is not None and run.flow_id == key.flow_id:
+            return run
+        message = f"Flow {key.flow_id!r} has no run {key.run_id!r}"
+        return Rejection(Code.FLOW_NOT_FOUND, message, {"flow_id": key.flow_id, "run_id": key.run_id})
+
+    # ---- waits ----
+
+    def wait_for_flow(self, query: FlowWaitQuery, on_answer: OnAnswer[FlowWait]) -> Abandon | None:
+        """Answer when the execution that is latest now, or the one named, has ended [WAITAPI-1, WAITAPI-2].
+
+        Returns:
+            What withdraws the wait; None when it is answered without one.
+        """
+        run = self._find(RunKey(query.flow_id, query.first_run_id))
+        if isinstance(run, Rejection):
+            self._decided.reveal(on_answer, run)
+        elif not run.is_open:
+            self._decided.reveal(on_answer, FlowWait(run.run_id, end_of(run)))
+        elif query.wait_ms == 0:
+            self._decided.reveal(on_answer, FlowWait(run.run_id))
+        elif self._decided.stopping is not None:
+            on_answer(self._decided.stopping)
+        else:
+            return self._waits.for_flow(run, on_answer, until=self._clock.now() + query.wait_ms)
+        return None
+
+    def wait_for_step(self, query: StepWaitQuery, on_answer: OnAnswer[StepWait]) -> Abandon | None:
+        """Answer when a Step execution has ended, whether it is past, present or yet to come [WAITAPI-3].
+
+        Needs an active Flow [WAITAPI-7]. Returns as `wait_for_flow` does.
+        """
+        run = self._find(RunKey(query.flow_id, None))
+        step = query.step_execution_id
+        if isinstance(run, Rejection):
+            self._decided.reveal(on_answer, run)
+        elif (refusal := refuse_closed(run)) is not None:
+            self._decided.reveal(on_answer, refusal)
+        elif _is_past(run, query):
+            self._read_later(lambda: StepWait(self._history.step_outcome(run.stream_id, step)), on_answer)
+        elif query.wait_ms == 0:
+            self._decided.reveal(on_answer, StepWait(None))
+        elif self._decided.stopping is not None:
+            on_answer(self._decided.stopping)
+        else:
+            return self._waits.for_step(run, step, on_answer, until=self._clock.now() + query.wait_ms)
+        return None
+
+    # ---- what only the log has ----
+
+    def list_flows(self, query: ListQuery, on_answer: OnAnswer[ListPage]) -> None:
+        """Tell the latest runs of executions, newest start first; sees every acknowledged write [SEARCH-7]."""
+        self._read_later(partial(self._list, query), on_answer)
+
+    def history(self, query: HistoryQuery, on_answer: OnAnswer[HistoryPage]) -> None:
+        """Tell a page of a run's history [HIST-5]."""
+        run = self._find(query.key)
+        if isinstance(run, Rejection):
+            self._decided.reveal(on_answer, run)
+        else:
+            self._read_later(partial(self._history.page, run.stream_id, query.from_event_id, query.limit), on_answer)
+
+    async def watch_history(self, query: HistoryQuery) -> AsyncIterator[HistoryEntry | Rejection]:
+        """Tell the history as it grows, until the run is closed; a refusal is the last item."""
+        key, version = query.key, query.from_event_id
+        while True:
+            run = self._find(key)
+            if isinstance(run, Rejection):
+                yield run
+                return
+            # Both are asked before the page is read, so that nothing committed in between is missed: the page of a run
+            # that is closed now holds its end.
+            grown, is_complete = self._growth.of(run.stream_id), not run.is_open
+            page = await self._page(run, version, query.limit)
+            if isinstance(page, Rejection):
+                yield page
+                return
+            for entry in page.entries:
+                yield entry
+            key, version = RunKey(run.flow_id, run.run_id), version + len(page.entries)
+            if page.next_event_id:
+                continue
+            if is_complete:
+                return
+            if self._decided.stopping is not None:
+                yield self._decided.stopping
+                return
+            await asyncio.shield(grown)
+
+    async def _page(self, run: RunState, version: int, limit: int) -> HistoryPage | Rejection:
+        answered: asyncio.Future[HistoryPage | Rejection] = asyncio.get_running_loop().create_future()
+        self._read_later(partial(self._history.page, run.stream_id, version, limit), partial(_resolve, answered))
+        return await answered
+
+    def _list(self, query: ListQuery) -> ListPage:
+        rows = self._log.list_runs(query.selection, query.limit + 1)
+        shown = rows[: query.limit]
+        return ListPage(tuple(map(summary_of_row, shown)), shown[-1].stream_id if len(rows) > len(shown) else 0)
+
+    def _read_later(self, read: Callable[[], View], on_answer: OnAnswer[View]) -> None:
+        """Read the log in the reader thread, once everything decided so far is in it."""
+
+        def begin(settled: Rejection | None) -> None:
+            if isinstance(settled, Rejection):
+                on_answer(settled)
+                return
+            future = asyncio.get_running_loop().run_in_executor(self._thread, read)
+            future.add_done_callback(partial(_finish, on_answer))
+
+        self._decided.reveal(begin, None)
+
+
+def _is_past(run: RunState, query: StepWaitQuery) -> bool:
+    """Whether the Step execution was scheduled and is not active any more [ID-6]."""
+    step_type, _, number = query.step_execution_id.rpartition("-")
+    return query.step_execution_id not in run.steps and int(number) <= run.counters.get(step_type, 0)
+
+
+def _resolve(future: "asyncio.Future[View | Rejection]", answer: View | Rejection) -> None:
+    if not future.done():
+        future.set_result(answer)
+
+
+def _finish(on_answer: OnAnswer[View], future: "asyncio.Future[View]") -> None:
+    if future.cancelled():
+        on_answer(Rejection(Code.SHUTTING_DOWN, "the server is stopping"))
+        return
+    error = future.exception()
+    if error is None:
+        on_answer(future.result())
+        return
+    # Only this reader is concerned: the engine has what it needs in memory, and its own reads of the log fail loudly.
+    structlog.get_logger().error("log_read_failed", error=repr(error))
+    on_answer(Rejection(Code.STORAGE_UNAVAILABLE, "the log cannot be read now"))

@@ -1,0 +1,50 @@
+"""The only place with clocks and randomness: server time and everything that is minted [ARCH-1, TIMER-6]."""
+
+import random
+import secrets
+import time
+from collections.abc import Callable
+
+from dexd.codec.flow_requests import Minted
+from dexd.core.ids import RequestId, RunId
+
+NS_PER_MS = 1_000_000
+
+
+class ServerClock:
+    """Milliseconds since the epoch that never run backwards [TIMER-6].
+
+    Time advances with the monotonic clock and follows the wall clock when that is ahead: a wall clock that steps back
+    neither un-fires nor stalls a timer, one that steps forward makes due what became due.
+    """
+
+    __slots__ = ("_monotonic_ns", "_offset_ns", "_wall_ns")
+
+    def __init__(
+        self,
+        last_at: int,
+        *,
+        wall_ns: Callable[[], int] = time.time_ns,
+        monotonic_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """`last_at` is the newest instant in the log; time continues from it, also across restarts."""
+        self._wall_ns = wall_ns
+        self._monotonic_ns = monotonic_ns
+        self._offset_ns = last_at * NS_PER_MS - monotonic_ns()
+
+    def now(self) -> int:
+        """Server time."""
+        monotonic_ns = self._monotonic_ns()
+        offset_ns = self._wall_ns() - monotonic_ns
+        self._offset_ns = max(self._offset_ns, offset_ns)
+        return (monotonic_ns + self._offset_ns) // NS_PER_MS
+
+
+def mint() -> Minted:
+    """Make what one client command may need. IDs are opaque; the seed only spreads retries [ID-5, RETRY-2]."""
+    return Minted(RunId(secrets.token_hex(16)), random.getrandbits(63), mint_request_id())
+
+
+def mint_request_id() -> RequestId:
+    """Make a request ID for a caller that gave none [START-6]."""
+    return RequestId(secrets.token_hex(16))
