@@ -97,21 +97,19 @@ class CodecRegistry:
             FlowDefinitionError: values of the annotation cannot travel.
         """
         try:
-            return self._resolved[type_hint]
-        except KeyError:
-            codec = self._resolved[type_hint] = self._compile(type_hint)
-            return codec
-        except TypeError:  # An annotation with unhashable metadata cannot be remembered.
+            known = self._resolved.get(type_hint)
+        except TypeError:  # An annotation with unhashable metadata can neither be remembered nor have an own codec.
             return self._compile(type_hint)
+        if known is None:
+            own = self._own.get(type_hint)
+            known = self._resolved[type_hint] = self._compile(type_hint) if own is None else _GuardedCodec(own)
+        return known
 
     def codec_of(self, value: Any) -> "Codec[Any]":
         """Give the codec of a value that has no annotation: its class's own one, else canonical JSON."""
         return self.resolve(type(value) if type(value) in self._own else Any)
 
     def _compile(self, type_hint: Any) -> Codec[Any]:
-        own = self._own.get(type_hint)
-        if own is not None:
-            return _GuardedCodec(own)
         try:
             check = self._compiler.compile(type_hint)
             decoder = msgspec.json.Decoder(Any if type_hint is object else type_hint, dec_hook=self._from_decoded)

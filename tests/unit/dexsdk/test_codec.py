@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar
+from types import MappingProxyType
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar
 
 import msgspec
 import pydantic
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from dexsdk import CodecRegistry, FlowDefinitionError, JsonCodec, ValueMappingError, ValueTooLargeError
 from dexsdk import _codec as codec_module
 from dexsdk._codec import decode_value, encode_value
+from dexsdk._value_checks import UnfitValueError
 
 T = TypeVar("T")
 
@@ -317,3 +319,108 @@ def test_lim_3_a_value_above_its_limit_names_size_and_limit(monkeypatch: pytest.
     with pytest.raises(ValueTooLargeError) as caught:
         encode(str, "1234567")
     assert (caught.value.size, caught.value.limit) == (9, 8)
+
+
+@dataclasses.dataclass
+class Fork:
+    left: "Fork | None" = None
+    right: "Fork | None" = None
+    at: Point = dataclasses.field(default_factory=lambda: Point(1, 2))
+
+
+class Nested(TypedDict):
+    name: str
+    inner: "Nested | None"
+
+
+def test_val_1_types_that_name_themselves_are_checked_to_the_bottom() -> None:
+    fork = Fork(Fork(None, Fork(at=Point(1, 2**63))))
+    assert mapping_error(Fork, fork).path == "$.left.right.at.y"
+    nested: Nested = {"name": "a", "inner": {"name": "b", "inner": None}}
+    assert decode(Nested, encode(Nested, nested)) == nested
+    with pytest.raises(FlowDefinitionError, match=r"place: \$.inner: Nested lacks name"):
+        encode(Nested, {"name": "a", "inner": {"inner": None}})
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (tuple[int, str], [1, "a"]),
+        (dict[str, int], [1]),
+        (Options, [1]),
+        (list[int], {1}),
+        (int | str, 1.5),
+        (Fork, Point(1, 2)),
+        (bytes, "a"),
+    ],
+)
+def test_type_2_a_container_of_another_kind_is_refused(annotation: Any, value: Any) -> None:
+    with pytest.raises(FlowDefinitionError, match=r"place: \$: "):
+        encode(annotation, value)
+
+
+def test_val_1_values_without_annotation_travel_by_what_they_are() -> None:
+    class Count(int):
+        pass
+
+    class Ratio(float):
+        pass
+
+    class Raw(bytes):
+        pass
+
+    value = {
+        "enum": Color.RED,
+        "struct": Point(1, 2),
+        "dataclass": Line("s", 1),
+        "model": Model(count=1, at=datetime(2026, 1, 1, tzinfo=UTC)),
+        "mapping": MappingProxyType({"a": 1}),
+        "numbers": [Count(1), Ratio(0.5)],
+        "bytes": Raw(b"x"),
+    }
+    assert decode(Any, encode(Any, value)) == {
+        "enum": "red",
+        "struct": {"x": 1, "y": 2},
+        "dataclass": {"sku": "s", "qty": 1, "price": 0.0},
+        "model": {"count": 1, "at": "2026-01-01T00:00:00Z", "ratio": 1.0},
+        "mapping": {"a": 1},
+        "numbers": [1, 0.5],
+        "bytes": "eA==",
+    }
+
+
+def test_val_2_cycles_are_found_through_every_kind_of_value() -> None:
+    class Node(msgspec.Struct):
+        child: Any = None
+
+    class Holder(pydantic.BaseModel):
+        child: Any = None
+
+    node, holder = Node(), Holder()
+    node.child = holder
+    holder.child = (node,)
+    assert mapping_error(Any, node).path == "$.child.child[0]"
+
+
+def test_val_1_object_means_anything() -> None:
+    assert decode(object, encode(object, {"a": [1]})) == {"a": [1]}
+    assert decode(list[object], encode(list[object], [1, "a"])) == [1, "a"]
+
+
+def test_val_1_an_annotation_with_unhashable_metadata_still_has_a_codec() -> None:
+    assert encode(Annotated[int, ["note"]], 5) == b"5"
+
+
+def test_val_5_an_own_codec_that_writes_no_json_is_a_fault_of_the_value() -> None:
+    class Broken:
+        def encode(self, value: Money) -> bytes:
+            return b"{"
+
+        def decode(self, data: bytes) -> Money:
+            raise UnfitValueError("never", path=".x")
+
+    codec = CodecRegistry({Money: Broken()}).resolve(Money)
+    with pytest.raises(ValueMappingError, match="own codec cannot encode Money"):
+        encode_value(codec, Money(1), "place")
+    with pytest.raises(ValueMappingError, match=r"place: \$.x: never"):
+        decode_value(codec, b"1", "place")

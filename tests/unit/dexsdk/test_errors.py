@@ -11,6 +11,7 @@ from dexsdk import (
     FlowStatus,
     LongPollTimeoutError,
     NoWorkerAvailableError,
+    PullRegistrationError,
     RequestConflictError,
     ValueMappingError,
     ValueTooLargeError,
@@ -84,3 +85,9 @@ def test_gen_2_local_errors_are_value_errors_and_not_remote_ones() -> None:
 def test_reg_1_a_definition_error_lists_its_faults() -> None:
     assert str(FlowDefinitionError("one")) == "one"
     assert str(FlowDefinitionError("one", "two")) == "2 faults:\n- one\n- two"
+
+
+def test_ready_3_a_rejected_queue_is_named_with_code_and_details() -> None:
+    error = PullRegistrationError("Orders", "INVALID_ARGUMENT", "too long")
+    assert (error.queue, error.code, error.details) == ("Orders", "INVALID_ARGUMENT", "too long")
+    assert str(error) == "queue 'Orders' was rejected with INVALID_ARGUMENT: too long"

@@ -1,7 +1,7 @@
 """What a registry accepts, finds and refuses [FLOW-2..4, FLOW-10, ID-3, ID-4, TYPE-2, TYPE-3, OPT-4, RPC-1, REG-1]."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -33,6 +33,8 @@ from tests.unit.dexsdk.flows import CountStep, ScriptedFlow
 
 if TYPE_CHECKING:
     from somewhere import OnlyForTypes  # type: ignore[import-not-found] # exists for the type checker only
+
+T = TypeVar("T")
 
 
 class ListedFlow(Flow[Any]):
@@ -379,3 +381,48 @@ def test_id_6_step_executions_are_named_by_type_step_or_class() -> None:
         registry.step_execution_id(StepExecutionId(NamedStep))
     with pytest.raises(ValueError, match="number of a Step execution is 0"):
         StepExecutionId("Step", 0)
+
+
+def test_reg_1_handlers_are_called_with_positions_only() -> None:
+    class Keyword(Step[int]):
+        def execute(self, context: Context, input: int, *, more: str) -> StepDecision:  # type: ignore[override] # the case
+            return dead_end()
+
+    class Variable(Step[Any]):
+        def execute(self, context: Context, input: T) -> StepDecision:
+            return dead_end()
+
+    class Crowded(ListedFlow):
+        @rpc
+        def many(self, context: Context, input: int, more: int) -> None:
+            return None
+
+    assert faults_of(Crowded(Keyword(), Variable())) == (
+        "Flow 'Listed': Step 'Keyword': execute: needs the keyword 'more', handlers are called with positions only",
+        "Flow 'Listed': Step 'Variable': execute: parameter 'input' is annotated with the type variable ~T",
+        "Flow 'Listed': RPC 'many': takes 3 parameters, not (context) or (context, input)",
+    )
+
+
+def test_reg_1_only_flows_definitions_and_options_are_what_they_stand_for() -> None:
+    class Optionless(NamedStep):
+        def get_step_options(self) -> Any:
+            return None
+
+    schema = PersistenceSchema.of("no definition")  # type: ignore[arg-type] # the case
+    assert faults_of("no flow", ListedFlow(schema=schema), ListedFlow(Optionless("A"), name="Second")) == (
+        "'no flow' is no Flow instance",
+        "Flow 'Listed': 'no definition' in its persistence schema is no definition",
+        "Flow 'Second', Step 'A': get_step_options returned NoneType, not StepOptions",
+    )
+
+
+def test_flow_10_an_rpc_of_a_class_registered_twice_is_ambiguous() -> None:
+    class Shared(ListedFlow):
+        @rpc
+        def ask(self, context: Context) -> None:
+            return None
+
+    registry = Registry([Shared(name="A"), Shared(name="B")])
+    with pytest.raises(FlowDefinitionError, match="2 registered Flows have the RPC 'ask', not exactly one"):
+        registry.resolve_rpc(Shared.ask)

@@ -68,3 +68,11 @@ def test_rpc_7_a_timeout_is_a_duration() -> None:
     mark = rpc_mark(ScriptedFlow.ask)
     assert mark is not None
     assert (mark.name, mark.timeout_ms) == ("ask", None)
+
+
+def test_rpc_2_a_result_made_outside_the_handler_is_encoded_with_the_response() -> None:
+    ready = RPCResult(5)
+    assert ready.data is None
+    assert run(ScriptedFlow(ask=lambda context: ready), "ask", frames.METHOD_RPC).output == b"5"
+    wrong = run_to_failure(ScriptedFlow(ask=lambda context: RPCResult("5")), "ask", frames.METHOD_RPC)
+    assert "output: $: expected int, got str" in wrong.detail
