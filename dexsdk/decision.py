@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar, overload
 
 from dexpb.v1 import frames
 from dexsdk._call import Call, Scope, current_call
+from dexsdk._failure import DETAIL_BYTES_MAX, repaired
 from dexsdk.errors import FlowDefinitionError, ValueTooLargeError
 from dexsdk.options import StepOptions
 from dexsdk.step import StepRef
@@ -133,12 +134,14 @@ class StepDecision:
     def force_fail(reason: str) -> "StepDecision":
         """Fail the Flow at once with STEP_DECISION_FAILED [DEC-6].
 
+        The reason becomes the Flow's error message; like every failure text it is repaired to UTF-8 and cut at 16 KiB.
+
         Raises:
             ValueError: the reason is no str.
         """
         if not isinstance(reason, str):
             raise ValueError(f"force_fail needs a str as reason, not {type(reason).__name__}")
-        return StepDecision(frames.DECISION_FORCE_FAIL, reason=reason)
+        return StepDecision(frames.DECISION_FORCE_FAIL, reason=repaired(reason, DETAIL_BYTES_MAX))
 
     @staticmethod
     def dead_end() -> "StepDecision":
@@ -151,7 +154,7 @@ class StepDecision:
         data = self._data
         if data is None:
             data = b"" if self.output is UNSET else _encode_output(call, self.output)
-        return frames.Decision(self.kind, movements, data, self.reason.encode(errors="replace").decode())
+        return frames.Decision(self.kind, movements, data, self.reason)
 
 
 def check_movements(movements: Sequence[object], what: str) -> None:

@@ -227,8 +227,8 @@ class StopFlowOptions:
     def __post_init__(self) -> None:
         _check_member(self.type, StopType, "type")
         _check_request_id(self.request_id)
-        if self.reason is not None and not isinstance(self.reason, str):
-            raise ValueError(f"reason must be a str, not {type(self.reason).__name__}")
+        if self.reason is not None:
+            _check_text(self.reason, "reason")
 
 
 def _check_member(value: object, enum: type[Enum], what: str) -> None:
@@ -239,6 +239,15 @@ def _check_member(value: object, enum: type[Enum], what: str) -> None:
 def _check_request_id(request_id: str | None) -> None:
     if request_id is not None:
         check_name(request_id, "request_id")
+
+
+def _check_text(text: object, what: str) -> None:
+    if not isinstance(text, str):
+        raise ValueError(f"{what} must be a str, not {type(text).__name__}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{what} has a lone surrogate at position {error.start}") from None
 
 
 def _check_count(value: object, what: str, minimum: int) -> None:

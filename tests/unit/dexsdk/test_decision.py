@@ -96,7 +96,7 @@ def test_dec_7_no_output_and_none_add_no_completion(decide: Callable[..., StepDe
 
 def test_dec_6_force_fail_takes_a_str_and_dead_end_nothing() -> None:
     assert decided(lambda context: force_fail("no \ud800 stock")) == frames.Decision(
-        frames.DECISION_FORCE_FAIL, reason="no ? stock"
+        frames.DECISION_FORCE_FAIL, reason="no \ufffd stock"
     )
     assert decided(lambda context: dead_end()) == frames.Decision(frames.DECISION_DEAD_END)
     with pytest.raises(ValueError, match="needs a str as reason, not int"):

@@ -116,6 +116,7 @@ def test_attr_4_a_map_needs_its_instance_and_an_attribute_has_none() -> None:
         (StopFlowOptions, {"type": "CANCEL"}),
         (StopFlowOptions, {"request_id": ""}),
         (StopFlowOptions, {"reason": 5}),
+        (StopFlowOptions, {"reason": "a\ud800"}),
         (PullWorkerOptions, {"max_concurrent_tasks": 0}),
         (PullWorkerOptions, {"idle_streams_per_queue": 0}),
         (PullWorkerOptions, {"reserved_rpc_tasks": -1}),
