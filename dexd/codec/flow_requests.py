@@ -6,7 +6,6 @@ Nothing that fails here has touched anything [GEN-2]. `flow_replies` is the othe
 import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
@@ -288,7 +287,7 @@ def to_list_query(request: pb.ListFlowsRequest) -> ListQuery | Rejection:
     position = _position(request.page_token, selection)
     if position is None:
         return _invalid("page_token", "page_token does not belong to this list")
-    return ListQuery(replace(selection, before_stream_id=position), limit)
+    return ListQuery(msgspec.structs.replace(selection, before_stream_id=position), limit)
 
 
 def page_token(selection: RunFilter, before_stream_id: int) -> str:

@@ -1,0 +1,19 @@
+"""The fence of the log: a batch is appended only where its author believed the log to end [ARCH-15]."""
+
+from dexd.log.errors import SequenceConflictError
+from dexd.log.event_log import Batch
+
+
+def check_continuity(batch: Batch, last_seq: int) -> None:
+    """Refuse a batch that does not continue the log without a gap.
+
+    Raises:
+        SequenceConflictError: another writer has appended, or the events are not numbered from there.
+    """
+    if batch.expected_seq != last_seq:
+        raise SequenceConflictError(
+            f"the batch follows sequence number {batch.expected_seq}, the log ends at {last_seq}"
+        )
+    for seq, event in enumerate(batch.events, last_seq + 1):
+        if event.seq != seq:
+            raise SequenceConflictError(f"event {event.version} of stream {event.stream_id} has {event.seq}, not {seq}")

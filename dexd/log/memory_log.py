@@ -1,0 +1,128 @@
+"""The log in memory: the double of `SqliteLog` for tests and simulation, held to the same contract suite.
+
+It is durable as long as it is referenced: a simulated crash drops everything else and keeps the log. It serves one
+thread, which is what a simulation has.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from dexd.log.continuity import check_continuity
+from dexd.log.errors import SequenceConflictError
+from dexd.log.event_log import Batch, RunFilter, RunRow, Snapshot, StoredEvent, StoredRun
+
+
+class MemoryLog:
+    """An EventLog without a file."""
+
+    def __init__(self) -> None:
+        self._events: list[StoredEvent] = []
+        self._streams: dict[int, list[StoredEvent]] = {}
+        self._runs: dict[int, RunRow] = {}
+        self._stream_ids: dict[str, int] = {}
+        """Stream of each run ID."""
+        self._flows: dict[str, list[int]] = {}
+        """Streams of the runs of each Flow ID, in the order in which they were first written."""
+        self._snapshots: dict[int, Snapshot] = {}
+        self._last_stream_id = 0
+
+    @property
+    def last_seq(self) -> int:
+        return len(self._events)
+
+    @property
+    def last_stream_id(self) -> int:
+        return self._last_stream_id
+
+    @property
+    def last_at(self) -> int:
+        return self._events[-1].at if self._events else 0
+
+    def append(self, batch: Batch) -> None:
+        """Check all of the batch before any of it is kept, which is what makes it atomic."""
+        check_continuity(batch, self.last_seq)
+        self._check_versions(batch.events)
+        self._check_run_ids(batch.runs)
+        for event in batch.events:
+            self._events.append(event)
+            self._streams.setdefault(event.stream_id, []).append(event)
+            self._last_stream_id = max(self._last_stream_id, event.stream_id)
+        for row in batch.runs:
+            self._keep_run(row)
+        for snapshot in batch.snapshots:
+            self._snapshots[snapshot.stream_id] = snapshot
+
+    def open_runs(self) -> Iterator[StoredRun]:
+        open_streams = [stream_id for stream_id, row in sorted(self._runs.items()) if not row.closed_at]
+        return iter([self._stored_run(stream_id) for stream_id in open_streams])
+
+    def latest_run(self, flow_id: str) -> StoredRun | None:
+        rows = self.run_rows(flow_id)
+        return self._stored_run(rows[0].stream_id) if rows else None
+
+    def run_by_id(self, run_id: str) -> StoredRun | None:
+        stream_id = self._stream_ids.get(run_id)
+        return None if stream_id is None else self._stored_run(stream_id)
+
+    def run_rows(self, flow_id: str) -> Sequence[RunRow]:
+        rows = [self._runs[stream_id] for stream_id in self._flows.get(flow_id, ())]
+        return sorted(rows, key=_age, reverse=True)
+
+    def list_runs(self, selection: RunFilter, limit: int) -> Sequence[RunRow]:
+        latest = {(row.flow_id, row.ordinal): stream_id for stream_id, row in sorted(self._runs.items())}
+        rows = (self._runs[stream_id] for stream_id in sorted(latest.values(), reverse=True))
+        return list(islice((row for row in rows if _is_selected(row, selection)), limit))
+
+    def read_stream(
+        self, stream_id: int, from_version: int, limit: int, types: Iterable[str] = ()
+    ) -> Sequence[StoredEvent]:
+        wanted = frozenset(types)
+        events = (event for event in self._streams.get(stream_id, ()) if event.version >= from_version)
+        return list(islice((event for event in events if not wanted or event.type in wanted), limit))
+
+    def read_all(self, from_seq: int, limit: int) -> Sequence[StoredEvent]:
+        start = max(from_seq - 1, 0)
+        return self._events[start : start + limit]
+
+    def close(self) -> None:
+        """Keep everything: a restarted server is given the same log."""
+
+    def _check_versions(self, events: Sequence[StoredEvent]) -> None:
+        last_versions: dict[int, int] = {}
+        for event in events:
+            stream = self._streams.get(event.stream_id)
+            last = last_versions.get(event.stream_id, stream[-1].version if stream else 0)
+            if event.version <= last:
+                raise SequenceConflictError(f"stream {event.stream_id} has a version {event.version} already")
+            last_versions[event.stream_id] = event.version
+
+    def _check_run_ids(self, rows: Sequence[RunRow]) -> None:
+        for row in rows:
+            if self._stream_ids.get(row.run_id, row.stream_id) != row.stream_id:
+                raise SequenceConflictError(f"run {row.run_id} is stream {self._stream_ids[row.run_id]} already")
+
+    def _keep_run(self, row: RunRow) -> None:
+        if row.stream_id not in self._runs:
+            self._flows.setdefault(row.flow_id, []).append(row.stream_id)
+            self._stream_ids[row.run_id] = row.stream_id
+            self._last_stream_id = max(self._last_stream_id, row.stream_id)
+        self._runs[row.stream_id] = row
+
+    def _stored_run(self, stream_id: int) -> StoredRun:
+        snapshot = self._snapshots.get(stream_id)
+        folded = 0 if snapshot is None else snapshot.version
+        tail = [event for event in self._streams.get(stream_id, ()) if event.version > folded]
+        return StoredRun(self._runs[stream_id], snapshot, tail)
+
+
+def _age(row: RunRow) -> tuple[int, int]:
+    return row.ordinal, row.stream_id
+
+
+def _is_selected(row: RunRow, selection: RunFilter) -> bool:
+    return (
+        selection.flow_type in ("", row.flow_type)
+        and selection.status in (0, row.status)
+        and row.flow_id.startswith(selection.flow_id_prefix)
+        and (not selection.before_stream_id or row.stream_id < selection.before_stream_id)
+    )
