@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from dexd.codec.event_codec import to_stored
 from dexd.codec.state_codec import to_snapshot
 from dexd.core.effects import Effect
 from dexd.core.flow.state import RunState
+from dexd.core.outcome import RecordedEvent
 from dexd.core.rejections import Rejection
 from dexd.engine.ports import OnAnswer
 from dexd.log.event_log import Batch, RunRow, Snapshot, StoredEvent
@@ -13,9 +15,13 @@ from dexd.log.event_log import Batch, RunRow, Snapshot, StoredEvent
 class OpenBatch:
     """Collects outcomes until the writer is free. Lists keep the order in which things were decided."""
 
-    __slots__ = ("answers", "closed", "effects", "events", "runs", "snapshots")
+    __slots__ = ("answers", "closed", "effects", "events", "expected_seq", "is_check", "last_seq", "runs", "snapshots")
 
-    def __init__(self) -> None:
+    def __init__(self, expected_seq: int) -> None:
+        """`expected_seq` is the last sequence number of the batch before."""
+        self.expected_seq = self.last_seq = expected_seq
+        self.is_check = False
+        """Somebody wants to know whether the log can be written, and how fast."""
         self.events: list[StoredEvent] = []
         self.effects: list[Effect] = []
         self.answers: list[tuple[OnAnswer[Any], Any]] = []
@@ -29,6 +35,16 @@ class OpenBatch:
     def is_empty(self) -> bool:
         """Whether nothing waits for it."""
         return not (self.events or self.effects or self.answers)
+
+    @property
+    def needs_commit(self) -> bool:
+        """Whether it must go through the log before anything of it is released."""
+        return bool(self.events) or self.is_check
+
+    def record(self, recorded: RecordedEvent) -> None:
+        """Append an event."""
+        self.last_seq += 1
+        self.events.append(to_stored(recorded, self.last_seq))
 
     def note_run(self, run: RunState) -> None:
         """Write the run's row as the run is now."""
@@ -50,9 +66,8 @@ class OpenBatch:
         self.snapshots[run.stream_id] = to_snapshot(run)
 
     def to_append(self) -> Batch:
-        """What the log gets; only for a batch with events."""
-        expected_seq = self.events[0].seq - 1
-        return Batch(expected_seq, self.events, list(self.runs.values()), list(self.snapshots.values()))
+        """What the log gets."""
+        return Batch(self.expected_seq, self.events, list(self.runs.values()), list(self.snapshots.values()))
 
     def refuse(self, rejection: Rejection) -> None:
         """Nothing of it was written: refuse whoever waits for an answer."""

@@ -23,6 +23,7 @@ class Commits:
     def __init__(
         self,
         writer: BatchWriter,
+        last_seq: int,
         *,
         release: Callable[[OpenBatch], None],
         on_released: Callable[[], None],
@@ -33,6 +34,7 @@ class Commits:
 
         Args:
             writer: Where batches go.
+            last_seq: Sequence number of the log's newest event.
             release: Lets out what a committed batch owes.
             on_released: Called when the writer has come back and decisions may go on.
             on_failed: Called when the batch under way was not written; the batches are still here, for `discard`.
@@ -44,7 +46,7 @@ class Commits:
         self._on_failed = on_failed
         self._failpoint = failpoint
         self._writing: OpenBatch | None = None
-        self.open = OpenBatch()
+        self.open = OpenBatch(last_seq)
         """What is decided and not handed over yet."""
 
     @property
@@ -63,17 +65,23 @@ class Commits:
         """Give the open batch to the writer if that is idle; a batch without events has nothing to wait for."""
         if self._writing is not None or self.open.is_empty:
             return
-        batch, self.open = self.open, OpenBatch()
-        if batch.events:
+        batch, self.open = self.open, OpenBatch(self.open.last_seq)
+        if batch.needs_commit:
             self._write(batch)
         else:
             self._let_out(batch)
 
-    def discard(self) -> list[OpenBatch]:
-        """Take out everything that is not committed."""
+    def check(self, on_answer: OnAnswer[None]) -> None:
+        """Answer after a durable write that is begun now or with the next commit."""
+        self.open.is_check = True
+        self.open.answers.append((on_answer, None))
+        self.hand_over()
+
+    def discard(self, last_seq: int) -> list[OpenBatch]:
+        """Take out everything that is not committed, and go on after that sequence number."""
         lost = [self.open] if self._writing is None else [self._writing, self.open]
         self._writing = None
-        self.open = OpenBatch()
+        self.open = OpenBatch(last_seq)
         return lost
 
     def _write(self, batch: OpenBatch) -> None:
@@ -91,7 +99,7 @@ class Commits:
             return
         self._writing = None
         self._pass(AFTER_COMMIT_BEFORE_EFFECTS)
-        if self.open.events:
+        if self.open.needs_commit:
             # The next commit runs while this one's effects leave. A batch without events must not overtake them.
             self.hand_over()
         self._let_out(batch)

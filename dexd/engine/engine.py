@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 import structlog
 
-from dexd.codec.event_codec import to_stored
 from dexd.core.commands import (
     AbandonRpc,
     BeginServing,
@@ -109,6 +108,7 @@ class Engine:
         self._timekeeper = Timekeeper(clock, call_later or self._loop.call_later, self._on_due)
         self._commits = Commits(
             writer,
+            log.last_seq,
             release=self._release,
             on_released=self._on_released,
             on_failed=self._on_append_failed,
@@ -119,12 +119,13 @@ class Engine:
         self._refusal: Rejection | None = _REFUSED_BEFORE_START
         self._stopping: Rejection | None = None
         self._retry_at: int | None = None
+        self._is_suspended = False
+        """The log refuses writes: commands are refused, reads serve the last committed state [ARCH-4]."""
         self._is_dead = False
         self._load()
         self.reads = Reads(self, log, HistoryReader(log, config), self._waits, self._growth, clock)
 
     def _load(self) -> None:
-        self._seq = self._log.last_seq
         self._kernel = rebuild_kernel(self._log, self._config)
         self._runs = RunCache(self._log, self._kernel)
 
@@ -158,6 +159,16 @@ class Engine:
         settled: asyncio.Future[None] = self._loop.create_future()
         self._put(Tick(), lambda _: settled.set_result(None))
         await settled
+
+    async def check_commit(self) -> float | Rejection:
+        """Go the whole way, mailbox, kernel and a durable write; gives the milliseconds of the write [OBS-4]."""
+        await self.settled()
+        if self._refusal is not None:
+            return self._refusal
+        checked: asyncio.Future[Rejection | None] = self._loop.create_future()
+        begun_s = self._loop.time()
+        self._commits.check(checked.set_result)
+        return await checked or (self._loop.time() - begun_s) * 1_000
 
     @property
     def health(self) -> Health:
@@ -285,8 +296,7 @@ class Engine:
         batch = self._commits.open
         batch.effects.extend(outcome.effects)
         for recorded in outcome.events:
-            self._seq += 1
-            batch.events.append(to_stored(recorded, self._seq))
+            batch.record(recorded)
             event = recorded.event
             if type(event) is FlowStarted:
                 self._run_started(event)
@@ -354,6 +364,10 @@ class Engine:
         if not isinstance(error, LogUnavailableError):
             self._die("log_failed", error)
             return
+        if self._is_suspended:
+            self._commits.discard(self._log.last_seq)
+            self._retry_later()
+            return
         structlog.get_logger().error("log_refuses_writes", error=str(error))
         code = Code.DISK_FULL if isinstance(error, LogFullError) else Code.STORAGE_UNAVAILABLE
         try:
@@ -362,12 +376,12 @@ class Engine:
             self._die("log_failed", failure)
 
     def _suspend(self, refusal: Rejection) -> None:
-        lost = self._commits.discard()
+        lost = self._commits.discard(self._log.last_seq)
         letters = self._mailbox.take_all()
         self._load()
         self._refusal = self._stopping or refusal
+        self._is_suspended = True
         self._is_tick_waiting = False
-        self._retry_at = self._clock.now() + RETRY_AFTER_MS
         for batch in lost:
             batch.refuse(refusal)
         for _, on_answer in letters:
@@ -377,13 +391,21 @@ class Engine:
         self._performer.refuse_all_rpcs(refusal)
         self._performer.end_all_sessions(refusal)
         self._growth.wake_all()
+        self._retry_later()
+
+    def _retry_later(self) -> None:
+        self._retry_at = self._clock.now() + RETRY_AFTER_MS
         self._arm()
 
     def _retry(self) -> None:
-        """Serve again. If the log still refuses, the first append says so and nothing has left either."""
+        """See whether the log can be written again; if not, the next look is in a second."""
         self._retry_at = None
-        if self._stopping is None:
+        self._commits.check(self._serve_again)
+
+    def _serve_again(self, checked: Rejection | None) -> None:
+        if checked is None and self._stopping is None:
             structlog.get_logger().info("serving_again")
+            self._is_suspended = False
             self.start()
 
     def _die(self, event: str, error: BaseException) -> None:
@@ -392,7 +414,7 @@ class Engine:
         self._refusal = self._stopping = _REFUSED_BY_DEAD_ENGINE
         self._timekeeper.stop()
         structlog.get_logger().critical(event, error=repr(error), exc_info=error)
-        for batch in self._commits.discard():
+        for batch in self._commits.discard(0):
             batch.refuse(_REFUSED_BY_DEAD_ENGINE)
         for _, on_answer in self._mailbox.take_all():
             if on_answer is not None:
