@@ -102,7 +102,7 @@ class EventLog(Protocol):
         ...
 
     def append(self, batch: Batch) -> None:
-        """Commit a batch with fsync. An empty one is a durable write all the same: it checks that the log can be written.
+        """Commit a batch with fsync. An empty one is a durable write too: it checks that the log can be written.
 
         Raises:
             SequenceConflictError: `expected_seq` is not the last sequence number, the events do not continue from it
