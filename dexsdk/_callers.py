@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import grpc
 
-from dexsdk._conversation import Answer, Ask, AskOnce, Conversation, Pause, Turn
+from dexsdk._conversation import Answer, Ask, AskOnce, Conversation, Finished, Pause, Turn, advance
 from dexsdk._request_stream import RequestStream
 from dexsdk._server_channel import ServerChannel
 from dexsdk._status import RemoteStatus, status_of_call
@@ -28,13 +28,9 @@ class BlockingCaller:
     def carry(self, conversation: Conversation[Result]) -> Result:
         """Carry it to its end."""
         answer: Answer | None = None
-        while True:
-            try:
-                turn = conversation.send(answer)
-            except StopIteration as end:
-                result: Result = end.value
-                return result
+        while not isinstance(turn := advance(conversation, answer), Finished):
             answer = self._answer(turn)
+        return turn.result
 
     def close(self) -> None:
         """End what is open; returns when the thread is gone."""
@@ -102,13 +98,9 @@ class LoopCaller:
     async def carry(self, conversation: Conversation[Result]) -> Result:
         """Carry it to its end."""
         answer: Answer | None = None
-        while True:
-            try:
-                turn = conversation.send(answer)
-            except StopIteration as end:
-                result: Result = end.value
-                return result
+        while not isinstance(turn := advance(conversation, answer), Finished):
             answer = await self._answer(turn)
+        return turn.result
 
     async def close(self) -> None:
         """End what is open; returns when the thread is gone."""

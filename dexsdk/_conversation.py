@@ -80,6 +80,21 @@ class Request(Generic[Reply]):
             raise ValueTooLargeError.of("request", self.operation, len(self.body), FRAME_BYTES_MAX)
 
 
+@dataclass(frozen=True, slots=True)
+class Finished(Generic[Result]):
+    """The end of a conversation."""
+
+    result: Result
+
+
+def advance(conversation: Conversation[Result], answer: Answer | None) -> Turn | Finished[Result]:
+    """Give the next turn, or the end; what the conversation raises comes through."""
+    try:
+        return conversation.send(answer)
+    except StopIteration as end:
+        return Finished(end.value)
+
+
 def ask(request: Request[Reply]) -> Conversation[Reply]:
     """Ask until there is an answer, the budget is used up or the server refuses.
 

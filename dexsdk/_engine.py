@@ -6,11 +6,7 @@ User code runs in none of the first three, so that a handler that blocks costs t
 
 import logging
 import os
-import secrets
-import socket
-from base64 import b32encode
 from concurrent.futures import Future
-from importlib.metadata import PackageNotFoundError, version
 from threading import Event, Lock, Thread
 from typing import Protocol
 
@@ -21,9 +17,10 @@ from dexsdk._durations import to_duration_ms
 from dexsdk._link import HandlerRunner, SessionLink, now_ms
 from dexsdk._readiness import PullRegistrationState, Readiness
 from dexsdk._server_channel import ServerChannel
-from dexsdk._session import Session, WorkerIdentity
+from dexsdk._session import Session
 from dexsdk._slots import Slots
 from dexsdk._status import PERMANENT_CODES, RemoteStatus
+from dexsdk._worker_identity import WorkerIdentity
 from dexsdk.connection import PullWorkerOptions, WorkerOptions
 
 TICK_S = 0.25
@@ -68,12 +65,10 @@ class WorkerEngine:
         limit, reserve = self._pull.resolved_capacity(os.cpu_count() or 1)
         self._runner = runner
         self._slots = Slots(limit, reserve)
-        self._identity = WorkerIdentity(
-            self._pull.app_worker_id or mint_worker_id(), secrets.token_hex(8), _sdk_version(), flows
-        )
-        self._readiness = Readiness(self._identity.queues)
+        identity = WorkerIdentity.of_process(self._pull.app_worker_id, flows)
+        self._readiness = Readiness(identity.queues)
         self._sessions = tuple(
-            Session(self._identity, self._slots, self._readiness, self._pull.idle_streams_per_queue)
+            Session(identity, self._slots, self._readiness, self._pull.idle_streams_per_queue)
             for _ in range(self._pull.sessions)
         )
         self._links: tuple[SessionLink, ...] = ()
@@ -236,16 +231,3 @@ class WorkerEngine:
             self._failure or RuntimeError("the worker was stopped before all its queues were registered")
         )
         self._ended.make()
-
-
-def mint_worker_id() -> str:
-    """Give an app worker ID that no other process has: host, pid and 8 random base32 characters [QUEUE-2]."""
-    random_part = b32encode(secrets.token_bytes(5)).decode().lower()
-    return f"{socket.gethostname()}-{os.getpid()}-{random_part}"
-
-
-def _sdk_version() -> str:
-    try:
-        return version("dexd")
-    except PackageNotFoundError:
-        return "unknown"

@@ -17,8 +17,9 @@ from google.protobuf.message import DecodeError
 
 from dexpb.v1 import frames
 from dexsdk._backoff import Backoff
+from dexsdk._delivery import Delivery, Result
 from dexsdk._server_channel import ServerChannel
-from dexsdk._session import Delivery, Result, Session
+from dexsdk._session import Session
 from dexsdk._status import RemoteStatus, status_of_call
 from dexsdk._transport import Connection
 from dexsdk._wire import decode_batch, encode_batches

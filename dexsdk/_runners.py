@@ -12,11 +12,11 @@ from functools import partial
 from typing import TypeAlias
 
 from dexpb.v1 import frames
+from dexsdk._delivery import CANCEL_DRAINING, Delivery, Result
 from dexsdk._handler_threads import HandlerThreads
 from dexsdk._invoker import Invoker, PreparedCall
 from dexsdk._link import SessionLink, now_ms
 from dexsdk._registry import Registry
-from dexsdk._session import CANCEL_DRAINING, Delivery, Result
 
 BLOCKED_AFTER_MS = 5_000
 """An event loop that does not turn for this long is reported; async code turns it many times a second."""

@@ -12,16 +12,16 @@ All instants are milliseconds of one monotonic clock.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import msgspec
 
 from dexpb.v1 import frames
+from dexsdk._delivery import CANCEL_DRAINING, Delivery, Orders, Result
 from dexsdk._readiness import Readiness
 from dexsdk._slots import Slots
 from dexsdk._streams import StreamTable
 from dexsdk._wire import FRAME_BYTES_MAX, Received, UndecodableAssign
+from dexsdk._worker_identity import WorkerIdentity
 
 SDK_NAME = "dexsdk-python"
 
@@ -33,76 +33,6 @@ PONG_EVERY_MS = 20_000
 
 RELEASED_BY_FORCE = frozenset({frames.CANCEL_FLOW_CLOSED, frames.CANCEL_STEP_CANCELED})
 """Cancellations after whose grace a handler that goes on loses its slot [STOP-4]."""
-
-CANCEL_DRAINING = "DRAINING"
-"""Why the worker itself cancels a call that outlives its drain timeout [DRAIN-1]."""
-
-Result: TypeAlias = frames.Output | frames.Failed
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerIdentity:
-    """Who the worker is and what it can serve; the same in every Hello of one process."""
-
-    worker_id: str
-    """The app worker ID, which is also the name of the worker's own queue [QUEUE-1, QUEUE-2]."""
-    incarnation: str
-    sdk_version: str
-    flows: tuple[frames.FlowDescriptor, ...]
-
-    @property
-    def queues(self) -> tuple[str, ...]:
-        """The worker queue and one queue per Flow type [QUEUE-1]."""
-        return (self.worker_id, *(flow.flow_type for flow in self.flows))
-
-
-class Delivery:
-    """One call from its Assign until its result is acknowledged. The runner sets `started_at`, the session the rest."""
-
-    __slots__ = (
-        "assign",
-        "cancel_reason",
-        "is_accepted",
-        "is_released",
-        "queue",
-        "release_at",
-        "result",
-        "started_at",
-        "stream",
-    )
-
-    def __init__(self, assign: frames.Assign, queue: str) -> None:
-        self.assign = assign
-        self.queue = queue
-        self.stream = assign.stream
-        """Its stream in the current session."""
-        self.started_at: int | None = None
-        """When its handler started; None while it waits for the user's loop or a thread."""
-        self.is_accepted = False
-        self.cancel_reason: str | None = None
-        self.release_at: int | None = None
-        """When its slot is taken away although the handler goes on [STOP-4]."""
-        self.is_released = False
-        self.result: Result | None = None
-
-    def __str__(self) -> str:
-        return f"{self.assign.flow_type}.{self.assign.name} ({self.assign.token.call} of Flow {self.assign.flow_id!r})"
-
-
-@dataclass(slots=True)
-class Orders:
-    """Everything owed after some input: send first, then start, so that no Pong or decline waits for user code."""
-
-    send: list[frames.WorkerFrame] = field(default_factory=list)
-    start: list[Delivery] = field(default_factory=list)
-    """Calls whose handlers are to be run."""
-    cancel: list[Delivery] = field(default_factory=list)
-    """Calls whose handlers are to be asked to stop."""
-    abandoned: list[Delivery] = field(default_factory=list)
-    """Calls that lost their slot although the handler goes on; to be logged."""
-    reserve_declines: list[frames.Assign] = field(default_factory=list)
-    """Steps declined only because of the RPC reserve; to be logged [RES-6]."""
-    welcome: frames.Welcome | None = None
 
 
 class Session:

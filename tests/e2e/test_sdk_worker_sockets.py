@@ -122,17 +122,16 @@ class Running:
         return self.opened[1].stream
 
 
+def worker_of(step: ProbeStep, server: ScriptedPeer, drain_s: float = 10.0) -> AsyncWorker:
+    pull = PullWorkerOptions(max_concurrent_tasks=4, stop_drain_timeout=drain_s, app_worker_id="w")
+    registry = Registry((ProbeFlow(step),), allow_async_handlers=True)
+    return AsyncWorker(registry, None, WorkerOptions(server_address=server.address, pull=pull))
+
+
 @asynccontextmanager
 async def running(step: ProbeStep, drain_s: float = 10.0) -> AsyncIterator[Running]:
     with ScriptedPeer() as server:
-        worker = AsyncWorker(
-            Registry((ProbeFlow(step),), allow_async_handlers=True),
-            None,
-            WorkerOptions(
-                server_address=server.address,
-                pull=PullWorkerOptions(max_concurrent_tasks=4, stop_drain_timeout=drain_s, app_worker_id="w"),
-            ),
-        )
+        worker = worker_of(step, server, drain_s)
         task = asyncio.create_task(worker.start())
         peer = await aside(server.worker)
         opened = await aside(peer.welcome)
@@ -255,11 +254,7 @@ async def test_superseded_worker_raises_and_does_not_come_back(probe: Probe) -> 
 async def test_refused_first_hello_fails_start_and_every_waiter(probe: Probe) -> None:
     """[QUEUE-5, READY-2]"""
     with ScriptedPeer() as server:
-        worker = AsyncWorker(
-            Registry((ProbeFlow(AwaitingStep(probe)),), allow_async_handlers=True),
-            None,
-            WorkerOptions(server_address=server.address),
-        )
+        worker = worker_of(AwaitingStep(probe), server)
         waiters = [asyncio.create_task(worker.wait_pull_registered(WAIT_S)) for _ in range(2)]
         task = asyncio.create_task(worker.start())
         peer = await aside(server.worker)
@@ -272,11 +267,7 @@ async def test_refused_first_hello_fails_start_and_every_waiter(probe: Probe) ->
 async def test_permanent_rejection_reaches_the_waiter_and_the_worker_goes_on(probe: Probe) -> None:
     """[READY-3, QUEUE-4]"""
     with ScriptedPeer() as server:
-        worker = AsyncWorker(
-            Registry((ProbeFlow(AwaitingStep(probe)),), allow_async_handlers=True),
-            None,
-            WorkerOptions(server_address=server.address),
-        )
+        worker = worker_of(AwaitingStep(probe), server)
         task = asyncio.create_task(worker.start())
         waiter = asyncio.create_task(worker.wait_pull_registered(WAIT_S))
         peer = await aside(server.worker)
@@ -302,11 +293,7 @@ async def test_permanent_rejection_reaches_the_waiter_and_the_worker_goes_on(pro
 async def test_wait_times_out_and_stop_before_readiness_is_an_error(probe: Probe) -> None:
     """[READY-2]"""
     with ScriptedPeer() as server:
-        worker = AsyncWorker(
-            Registry((ProbeFlow(AwaitingStep(probe)),), allow_async_handlers=True),
-            None,
-            WorkerOptions(server_address=server.address),
-        )
+        worker = worker_of(AwaitingStep(probe), server)
         task = asyncio.create_task(worker.start())
         with pytest.raises(TimeoutError):
             await worker.wait_pull_registered(0.01)

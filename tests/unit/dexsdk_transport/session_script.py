@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 from dexpb.v1 import frames
+from dexsdk._delivery import Delivery, Orders
 from dexsdk._readiness import Readiness
-from dexsdk._session import Delivery, Orders, Session, WorkerIdentity
+from dexsdk._session import Session
 from dexsdk._slots import Slots
 from dexsdk._wire import Received
+from dexsdk._worker_identity import WorkerIdentity
 
 WORKER_QUEUE = "worker-1"
 GREETING = frames.FlowDescriptor("Greeting", None, ("Greet",), ("read",))

@@ -1,0 +1,60 @@
+"""What the session keeps of one assigned call, and what it orders from those around it; plain data."""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from dexpb.v1 import frames
+
+CANCEL_DRAINING = "DRAINING"
+"""Why the worker itself cancels a call that outlives its drain timeout [DRAIN-1]."""
+
+Result: TypeAlias = frames.Output | frames.Failed
+
+
+class Delivery:
+    """One call from its Assign until its result is acknowledged. The runner sets `started_at`, the session the rest."""
+
+    __slots__ = (
+        "assign",
+        "cancel_reason",
+        "is_accepted",
+        "is_released",
+        "queue",
+        "release_at",
+        "result",
+        "started_at",
+        "stream",
+    )
+
+    def __init__(self, assign: frames.Assign, queue: str) -> None:
+        self.assign = assign
+        self.queue = queue
+        self.stream = assign.stream
+        """Its stream in the current session."""
+        self.started_at: int | None = None
+        """When its handler started; None while it waits for the user's loop or a thread."""
+        self.is_accepted = False
+        self.cancel_reason: str | None = None
+        self.release_at: int | None = None
+        """When its slot is taken away although the handler goes on [STOP-4]."""
+        self.is_released = False
+        self.result: Result | None = None
+
+    def __str__(self) -> str:
+        return f"{self.assign.flow_type}.{self.assign.name} ({self.assign.token.call} of Flow {self.assign.flow_id!r})"
+
+
+@dataclass(slots=True)
+class Orders:
+    """Everything owed after some input: send first, then start, so that no Pong or decline waits for user code."""
+
+    send: list[frames.WorkerFrame] = field(default_factory=list)
+    start: list[Delivery] = field(default_factory=list)
+    """Calls whose handlers are to be run."""
+    cancel: list[Delivery] = field(default_factory=list)
+    """Calls whose handlers are to be asked to stop."""
+    abandoned: list[Delivery] = field(default_factory=list)
+    """Calls that lost their slot although the handler goes on; to be logged."""
+    reserve_declines: list[frames.Assign] = field(default_factory=list)
+    """Steps declined only because of the RPC reserve; to be logged [RES-6]."""
+    welcome: frames.Welcome | None = None
