@@ -14,7 +14,8 @@ from dextools.bench.workloads import AT_ONCE
 
 async def work(address: str) -> None:
     """Serves calls until SIGTERM."""
-    pull = PullWorkerOptions(max_concurrent_tasks=AT_ONCE)
+    # No slot is kept for RPCs, since with one less than there are Flows the worker would decline calls all the time.
+    pull = PullWorkerOptions(max_concurrent_tasks=AT_ONCE, reserved_rpc_tasks=0)
     worker = AsyncWorker(registry(), None, WorkerOptions(server_address=address, pull=pull))
     running = asyncio.create_task(worker.start())
     await worker.wait_pull_registered(timeout=30)
