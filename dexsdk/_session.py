@@ -126,12 +126,13 @@ class Session:
     def finish(self, delivery: Delivery, result: Result | None, now: int) -> list[frames.WorkerFrame]:
         """Take the result of a handler that ended; it is kept until the server acknowledges it.
 
-        None gives no answer at all: the delivery is lost with the session and the call runs elsewhere [LOST-1]. Late
-        results of calls that lost their slot by force are dropped, the server got its answer then.
+        None gives no answer at all: the delivery is lost with the session and the call runs elsewhere [LOST-1]. The
+        late result of a call that lost its slot by force is sent once, so that the history shows it [LOST-3]; its
+        stream serves other calls by then, which the server tells apart by their tokens.
         """
         send: list[frames.WorkerFrame] = []
         if delivery.is_released:
-            return send
+            return [result] if result is not None and self._is_open else send
         del self._running[delivery.assign.token]
         self._slots.release()
         if result is not None:

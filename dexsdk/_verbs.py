@@ -5,6 +5,7 @@ returns has not sent anything yet. Every verb that changes something has a reque
 gave one, so that the transport may repeat it [START-6].
 """
 
+import itertools
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -76,6 +77,8 @@ class Verbs:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._start_steps = StartSteps()
+        self._id_prefix = secrets.token_hex(12)
+        self._id_numbers = itertools.count(1)
 
     def start_flow(self, flow: Any, flow_id: str, value: Any, options: StartFlowOptions | None) -> Conversation[str]:
         """See Client.start_flow."""
@@ -96,7 +99,7 @@ class Verbs:
         message = pb.StartFlowRequest(
             flow_id=check_owned_name(flow_id, "Flow ID"),
             flow_type=registered.flow_type,
-            request_id=options.request_id or new_request_id(),
+            request_id=self._request_id(options.request_id),
             input=registered.encode_start_input(value),
             start_step=start_step,
             attributes=attributes,
@@ -122,7 +125,7 @@ class Verbs:
             run_id=guard.get("run_id") or "",
             name=rpc.name,
             input=encode_rpc_input(rpc, arguments),
-            request_id=request_id_of(guard),
+            request_id=self._request_id(guard.get("request_id")),
             timeout_ms=timeout_ms,
         )
         codec = rpc.handler.output_codec or self._registry.codecs.resolve(Any)
@@ -169,7 +172,7 @@ class Verbs:
             run_id=guard.get("run_id") or "",
             key=key,
             value=None if value is None else encode_value(codec, value, f"set_attribute, Attribute {key!r}"),
-            request_id=request_id_of(guard),
+            request_id=self._request_id(guard.get("request_id")),
         )
         body = message.SerializeToString()
         return ask(Request("set_attribute", "SetAttribute", body, replies.to_nothing, flow_id))
@@ -189,7 +192,7 @@ class Verbs:
             run_id=guard.get("run_id") or "",
             channel=key,
             values=[encode_value(codec, value, f"publish, Channel {channel.name!r}") for value in values],
-            request_id=request_id_of(guard),
+            request_id=self._request_id(guard.get("request_id")),
         )
         return ask(Request("publish", "Publish", message.SerializeToString(), replies.to_nothing, flow_id))
 
@@ -200,7 +203,7 @@ class Verbs:
             flow_id=check_name(flow_id, "Flow ID"),
             type=_STOP_TYPE[options.type],
             reason=options.reason or "",
-            request_id=options.request_id or new_request_id(),
+            request_id=self._request_id(options.request_id),
         )
         return ask(Request("stop_flow", "StopFlow", message.SerializeToString(), replies.to_stop_result, flow_id))
 
@@ -280,6 +283,15 @@ class Verbs:
         assert answer is not None, "an AskOnce is answered"
         return replies.to_health_info(answer, time.monotonic() - began)
 
+    def _request_id(self, chosen: str | None) -> str:
+        """Give the caller's request ID, or one that nobody else has.
+
+        Random bits are drawn once per client: a system call each time would cost as much as the rest of the request.
+        """
+        if chosen is not None:
+            return check_name(chosen, "request ID")
+        return f"{self._id_prefix}-{next(self._id_numbers)}"
+
 
 def encode_rpc_input(rpc: RegisteredRpc, arguments: Sequence[Any]) -> bytes:
     """Encode the input of an RPC, if its handler takes one.
@@ -293,17 +305,6 @@ def encode_rpc_input(rpc: RegisteredRpc, arguments: Sequence[Any]) -> bytes:
     if len(arguments) != expected:
         raise FlowDefinitionError(f"{place} takes {expected} input values, {len(arguments)} were given")
     return encode_value(rpc.handler.input_codec, arguments[0], f"{place}, input") if arguments else b""
-
-
-def new_request_id() -> str:
-    """Draw a request ID that nobody else has."""
-    return secrets.token_hex(16)
-
-
-def request_id_of(guard: WriteGuard) -> str:
-    """Give the caller's request ID, or a new one."""
-    request_id = guard.get("request_id")
-    return new_request_id() if request_id is None else check_name(request_id, "request ID")
 
 
 def checked_event_id(event_id: int) -> int:

@@ -243,7 +243,7 @@ def test_canceled_handler_is_told_and_its_result_is_still_sent() -> None:
 
 
 def test_handler_that_ignores_its_cancellation_loses_its_slot_after_the_grace() -> None:
-    """[STOP-4]: the late result is dropped, its stream may serve another call by then."""
+    """[STOP-4, LOST-3]: the late result is still sent, and moves nothing."""
     script = SessionScript().connected()
     running = script.run()
     token = running.assign.token
@@ -254,8 +254,10 @@ def test_handler_that_ignores_its_cancellation_loses_its_slot_after_the_grace() 
     failed = [frame for frame in orders.send if isinstance(frame, frames.Failed)]
     assert [(frame.stream, frame.token) for frame in failed] == [(running.stream, token)]
     assert script.slots.busy == 0
-    assert script.finish(running) == []
-    assert script.slots.busy == 0
+    successor = script.receive(script.assign(stream=running.stream)).start
+    assert len(successor) == 1
+    assert script.finish(running) == [output_of(running)]
+    assert script.slots.busy == 1
 
 
 def test_call_canceled_before_its_handler_started_frees_its_stream() -> None:
