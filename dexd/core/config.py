@@ -43,6 +43,13 @@ It doubles from the minimum to the maximum while the worker keeps declining: eve
 worker that is full for an hour must not fill it.
 """
 
+CAPACITY_TIGHT_MS = 1_000
+"""How long after a NO_CAPACITY a worker gets no more calls than it should have free slots, by its own numbers.
+
+At other times it is offered one more than that, because its word counts and not the server's arithmetic; without any
+limit every slot that it frees would draw an offer to each of its idle streams, and all but one would be declined.
+"""
+
 REQUESTS_REMEMBERED_MAX = 10_000
 REQUESTS_REMEMBERED_MS = 86_400_000
 """Request IDs kept per execution: the newest 10,000 of the last 24 h [RPC-12]."""

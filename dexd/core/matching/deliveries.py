@@ -1,7 +1,6 @@
 """What becomes of a delivery: result, failure, decline, loss or timeout [DELIV-1..3, LOST-1..3]."""
 
 from dexd.core.commands import AcceptCall, CompleteCall, DeclineCall, FailCall
-from dexd.core.config import CAPACITY_HOLD_MS_MAX, CAPACITY_HOLD_MS_MIN
 from dexd.core.effects import AcknowledgeResult
 from dexd.core.events import StaleResultRejected, StepDeclined
 from dexd.core.flow.decide_failure import (
@@ -81,7 +80,8 @@ class Deliveries:
             self._undecodable(turn, call)
             return
         if command.reason == NO_CAPACITY:
-            self._hold(turn, worker, is_rpc=call.rpc is not None)
+            until = worker.hold(is_rpc=call.rpc is not None, now=turn.now)
+            self._dispatcher.deadlines.arm(HoldDue(worker.worker_id), until)
         else:
             call.excluded[worker.worker_id] = command.reason
         call.note_declined(worker.worker_id, command.reason)
@@ -104,17 +104,6 @@ class Deliveries:
             self._rpcs.fail(turn, call, failure)
         else:
             turn.emit_all(call.run, decide_attempt_failed(call.run, _step(call), failure, now=turn.now))
-
-    def _hold(self, turn: Turn, worker: Worker, *, is_rpc: bool) -> None:
-        """[CAP-2] Offer the worker nothing of the kind until it frees a slot, or a pause that grows while it declines.
-
-        A worker that declines an RPC is full; one that declines a Step may still keep its reserve for RPCs [RES-3].
-        """
-        worker.hold_ms = min(max(2 * worker.hold_ms, CAPACITY_HOLD_MS_MIN), CAPACITY_HOLD_MS_MAX)
-        worker.steps_held_until = turn.now + worker.hold_ms
-        if is_rpc:
-            worker.rpcs_held_until = turn.now + worker.hold_ms
-        self._dispatcher.deadlines.arm(HoldDue(worker.worker_id), turn.now + worker.hold_ms)
 
     def _settle(
         self, turn: Turn, session: Session, command: CompleteCall | FailCall, run: RunState | None
@@ -208,9 +197,12 @@ class Deliveries:
         if call.rpc is not None:
             self._rpcs.lose(turn, call, reason, excluded=excluded)
             return
-        step = _step(call)
+        step = call.run.steps.get(StepExecutionId(call.call_id))
+        if step is None:
+            # Another loss of the same turn ended the Flow; the call goes with it.
+            return
         turn.emit_all(call.run, decide_delivery_lost(call.run, step, reason, now=turn.now))
-        if step.phase is StepPhase.READY:
+        if step.step_execution_id in call.run.steps and step.phase is StepPhase.READY:
             self._dispatcher.start_dispatch(turn, call, excluded=excluded)
 
     def _why_no_worker(self, call: Call) -> str:

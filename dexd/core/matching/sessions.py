@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from dexd.core.config import CAPACITY_HOLD_MS_MAX, CAPACITY_HOLD_MS_MIN, CAPACITY_TIGHT_MS
 from dexd.core.ids import QueueName, SessionId, StreamNumber, WorkerId
 from dexd.core.values import FlowCapability, Token
 
@@ -38,6 +39,7 @@ class Worker:
     worker_id: WorkerId
     incarnation: str
     max_concurrent_tasks: int
+    reserved_rpc_tasks: int
     capabilities: dict[str, FlowCapability]
     sessions: dict[SessionId, Session] = field(default_factory=dict)
     idle: dict[QueueName, dict[tuple[SessionId, StreamNumber], Stream]] = field(default_factory=dict)
@@ -50,6 +52,8 @@ class Worker:
     """No Step is offered before, after a NO_CAPACITY for one [CAP-2]."""
     rpcs_held_until: int = 0
     hold_ms: int = 0
+    tight_until: int = 0
+    """Until then it gets no more calls than its numbers allow; see CAPACITY_TIGHT_MS."""
 
     @property
     def own_queue(self) -> QueueName:
@@ -74,8 +78,23 @@ class Worker:
         return name in (capability.rpc_names if is_rpc else capability.step_types)
 
     def is_held(self, *, is_rpc: bool, now: int) -> bool:
-        """Whether it said NO_CAPACITY a moment ago and freed nothing since."""
-        return now < (self.rpcs_held_until if is_rpc else self.steps_held_until)
+        """Whether it said NO_CAPACITY a moment ago and has freed too little since."""
+        if now < (self.rpcs_held_until if is_rpc else self.steps_held_until):
+            return True
+        free = self.max_concurrent_tasks - self.busy - (0 if is_rpc else self.reserved_rpc_tasks)
+        return free <= (0 if now < self.tight_until else -1)
+
+    def hold(self, *, is_rpc: bool, now: int) -> int:
+        """It said NO_CAPACITY; gives when offers may go out again if it frees nothing [CAP-2].
+
+        A worker that declines an RPC is full; one that declines a Step may still keep its reserve for RPCs [RES-3].
+        """
+        self.hold_ms = min(max(2 * self.hold_ms, CAPACITY_HOLD_MS_MIN), CAPACITY_HOLD_MS_MAX)
+        self.tight_until = now + CAPACITY_TIGHT_MS
+        self.steps_held_until = now + self.hold_ms
+        if is_rpc:
+            self.rpcs_held_until = now + self.hold_ms
+        return now + self.hold_ms
 
     def clear_hold(self) -> None:
         """It freed a slot: offers may go out again."""

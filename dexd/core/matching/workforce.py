@@ -119,9 +119,10 @@ class Workforce:
         worker = workers.get(command.worker_id)
         if worker is None:
             worker = workers[command.worker_id] = Worker(
-                command.worker_id, command.incarnation, command.max_concurrent_tasks, {}
+                command.worker_id, command.incarnation, command.max_concurrent_tasks, command.reserved_rpc_tasks, {}
             )
         worker.max_concurrent_tasks = command.max_concurrent_tasks
+        worker.reserved_rpc_tasks = command.reserved_rpc_tasks
         worker.capabilities = {capability.flow_type: capability for capability in command.flows}
         return worker
 
@@ -235,8 +236,11 @@ class Workforce:
     def hold_due(self, turn: Turn, worker_id: WorkerId) -> None:
         """The pause after NO_CAPACITY is over [CAP-2]."""
         worker = self._dispatcher.matcher.workers.get(worker_id)
-        if worker is not None:
-            self._dispatcher.offer_idle(turn, worker)
+        if worker is None:
+            return
+        self._dispatcher.offer_idle(turn, worker)
+        if turn.now < worker.tight_until:
+            self._dispatcher.deadlines.arm(HoldDue(worker_id), max(turn.now + 1, worker.tight_until))
 
     # ---- streams ----
 

@@ -1,0 +1,1 @@
+"""Seeded, deterministic simulation of a whole system on virtual time."""

@@ -1,0 +1,162 @@
+"""The invariants of quality.md over the log of a simulated world, and over what its clients were told."""
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+
+from dexd.codec.event_codec import from_stored
+from dexd.core import events as e
+from dexd.core.flow.evolve import evolve
+from dexd.core.flow.state import RunState
+from dexd.core.outcome import RecordedEvent
+from dexd.core.values import FlowStatus
+from dexd.log.event_log import RunRow
+from dexd.log.memory_log import MemoryLog
+from tests.simulation.client import Acknowledged
+from tests.simulation.server import SimulatedServer
+
+ALLOWED_AFTER_CLOSE = (e.StaleResultRejected,)
+
+
+def check_all(server: SimulatedServer, acknowledged: Sequence[Acknowledged], world: str) -> None:
+    """Raise AssertionError, naming the world, at the first broken invariant."""
+    histories = read_histories(server.log)
+    for events in histories.values():
+        check_history(events, world)
+    check_live_state(server, histories, world)
+    for told in acknowledged:
+        check_acknowledged(server.log, histories, told, world)
+
+
+def read_histories(log: MemoryLog) -> dict[int, list[RecordedEvent]]:
+    """Every stream's events, in order."""
+    histories: dict[int, list[RecordedEvent]] = {}
+    from_seq = 1
+    while page := log.read_all(from_seq, 1000):
+        for stored in page:
+            histories.setdefault(stored.stream_id, []).append(from_stored(stored))
+        from_seq = page[-1].seq + 1
+    return histories
+
+
+def check_history(events: Sequence[RecordedEvent], world: str) -> None:
+    """One run, event by event."""
+    assert [event.version for event in events] == list(range(1, len(events) + 1)), f"{world}: gap in a history"
+    assert all(a.at <= b.at for a, b in pairwise(events)), f"{world}: time runs backwards"
+    state: RunState | None = None
+    results: set[tuple[str, str, int]] = set()
+    consumed: set[str] = set()
+    fired: set[tuple[str, int, int]] = set()
+    for recorded in events:
+        event = recorded.event
+        where = f"{world}: {'' if state is None else state.flow_id} event {recorded.version} {event}"
+        if state is not None and not state.is_open:
+            assert isinstance(event, ALLOWED_AFTER_CLOSE), f"{where} after the close [FLOW-8]"
+        _check_result(event, results, where)
+        if isinstance(event, e.TimerFired) and state is not None:
+            _check_timer(state, event, recorded.at, fired, where)
+        if isinstance(event, e.ConditionsMet) and state is not None:
+            _check_consumption(state, event, consumed, where)
+        state = evolve(state, recorded)
+
+
+def _check_result(event: e.Event, results: set[tuple[str, str, int]], where: str) -> None:
+    """[INV-3] At most one result per attempt, and one success per method."""
+    if isinstance(event, e.WaitForCompleted | e.WaitForFailed | e.ExecuteCompleted | e.ExecuteFailed):
+        method = "wait_for" if isinstance(event, e.WaitForCompleted | e.WaitForFailed) else "execute"
+        key = (event.step_execution_id, method, event.attempt)
+        assert key not in results, f"{where}: a second result of one attempt [INV-3]"
+        results.add(key)
+    if isinstance(event, e.WaitForCompleted | e.ExecuteCompleted):
+        kind = type(event).__name__
+        key = (event.step_execution_id, kind, 0)
+        assert key not in results, f"{where}: a second accepted result [INV-3]"
+        results.add(key)
+
+
+def _check_timer(state: RunState, event: e.TimerFired, at: int, fired: set[tuple[str, int, int]], where: str) -> None:
+    """[INV-5] Never early, once."""
+    step = state.steps[event.step_execution_id]
+    assert step.wait is not None, f"{where}: no Wait"
+    deadline = step.wait.conditions[event.condition_index].at_ms
+    assert deadline is not None, f"{where}: no Timer"
+    assert deadline <= at, f"{where}: fired {deadline} at {at}, too early [INV-5]"
+    key = (event.step_execution_id, step.wait_version, event.condition_index)
+    assert key not in fired, f"{where}: fired twice [INV-5]"
+    fired.add(key)
+
+
+def _check_consumption(state: RunState, event: e.ConditionsMet, consumed: set[str], where: str) -> None:
+    """[INV-6] Each message once, oldest first."""
+    step = state.steps[event.step_execution_id]
+    assert step.wait is not None, f"{where}: no Wait"
+    taken: dict[str, list[str]] = {}
+    for index, message_ids in event.consumed:
+        channel = step.wait.conditions[index].channel
+        taken.setdefault(channel, []).extend(message_ids)
+    for channel, ids in taken.items():
+        queue = [message.message_id for message in state.channels[channel]]
+        assert sorted(ids) == queue[: len(ids)], f"{where}: not the oldest messages [INV-6]"
+        assert not consumed.intersection(ids), f"{where}: consumed twice [INV-6]"
+        consumed.update(ids)
+
+
+def check_live_state(server: SimulatedServer, histories: dict[int, list[RecordedEvent]], world: str) -> None:
+    """[INV-8] Replay of the log, live state and the projection agree."""
+    assert server.engine is not None
+    for events in histories.values():
+        state = fold(events)
+        live = server.engine.runs.run_by_id(state.run_id)
+        assert live == state, f"{world}: live state of {state.flow_id} is not its replay [INV-8]"
+        rows = [row for row in server.log.run_rows(state.flow_id) if row.run_id == state.run_id]
+        assert [_row_of(state)] == rows, f"{world}: projection of {state.flow_id} differs: {rows} [INV-8]"
+
+
+def fold(events: Sequence[RecordedEvent]) -> RunState:
+    """The state that a history gives."""
+    state: RunState | None = None
+    for recorded in events:
+        state = evolve(state, recorded)
+    assert state is not None
+    return state
+
+
+def _row_of(state: RunState) -> RunRow:
+    return RunRow(
+        state.stream_id,
+        state.run_id,
+        state.flow_id,
+        state.ordinal,
+        state.flow_type,
+        int(state.status),
+        state.started_at,
+        state.closed_at,
+        int(state.error_type),
+        state.error_message,
+    )
+
+
+def check_acknowledged(
+    log: MemoryLog, histories: dict[int, list[RecordedEvent]], told: Acknowledged, world: str
+) -> None:
+    """[INV-1] Whatever a client was told is there."""
+    states: dict[str, RunState] = {state.flow_id: state for state in map(fold, histories.values())}
+    for flow_id, run_id in told.starts.items():
+        stored = log.run_by_id(run_id)
+        assert stored is not None, f"{world}: start of {flow_id} is lost [INV-1]"
+        assert stored.row.flow_id == flow_id, f"{world}: {run_id} is {stored.row.flow_id}, not {flow_id}"
+    for flow_id, status in told.stops.items():
+        assert states[flow_id].status is status, f"{world}: stop of {flow_id} said {status} [STOP-2]"
+    for flow_id, producers in told.published.items():
+        seen = json.loads(states[flow_id].attributes["seen"])
+        for items in producers:
+            kept = [item for item in seen if item in items]
+            assert kept == items, f"{world}: {flow_id} consumed {kept} of {items} [INV-6]"
+    for flow_id, items in told.rpc_items.items():
+        seen = json.loads(states[flow_id].attributes["seen"])
+        assert all(seen.count(item) == 1 for item in items), f"{world}: {flow_id} RPC effects {items} in {seen}"
+    for flow_id, values in told.attributes.items():
+        assert states[flow_id].attributes["note"] == values[-1], f"{world}: attribute of {flow_id} is lost [INV-1]"
+    for flow_id in told.starts:
+        if flow_id not in told.stops:
+            assert states[flow_id].status is FlowStatus.COMPLETED, f"{world}: {flow_id} is {states[flow_id].status}"

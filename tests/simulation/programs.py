@@ -1,0 +1,149 @@
+"""The Flows of the simulated workload: what their handlers answer, as wire results.
+
+Handlers are pure functions of the call, so a redelivery gives the same answer; failures are drawn by the caller.
+Every Flow ends by itself once faults stop, which is what the liveness check relies on.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from dexpb.v1 import frames
+
+Result: TypeAlias = frames.Output | frames.Failed
+
+QUICK = frames.StepOptions(
+    execute_timeout_ms=60_000,
+    wait_for_timeout_ms=60_000,
+    execute_retry=frames.RetryPolicy(initial_interval_ms=200, maximum_interval_ms=5_000, jitter=0.2),
+    wait_for_retry=frames.RetryPolicy(initial_interval_ms=200, maximum_interval_ms=5_000),
+)
+GIVES_UP = frames.StepOptions(
+    execute_timeout_ms=60_000,
+    execute_retry=frames.RetryPolicy(initial_interval_ms=100, maximum_attempts=3),
+    recovery=frames.RecoveryStep("Mend", False, QUICK),
+)
+
+FLOWS = (
+    frames.FlowDescriptor("Chain", frames.StepDescriptor("Hop", False, QUICK), ("Hop",)),
+    frames.FlowDescriptor("Gate", frames.StepDescriptor("Gate", True, QUICK), ("Gate",)),
+    frames.FlowDescriptor("Fan", frames.StepDescriptor("Split", False, QUICK), ("Split", "Leaf", "Join")),
+    frames.FlowDescriptor("Doomed", frames.StepDescriptor("Doomed", False, GIVES_UP), ("Doomed", "Mend")),
+    frames.FlowDescriptor("Inbox", frames.StepDescriptor("Read", True, QUICK), ("Read",), ("append", "peek")),
+)
+START_STEPS = {flow.flow_type: flow.start_step for flow in FLOWS}
+
+
+def run(assign: frames.Assign) -> Result:
+    """Answer a call."""
+    handler = _HANDLERS[assign.flow_type, assign.name, assign.token.method]
+    return handler(assign, json.loads(assign.input) if assign.input else None)
+
+
+def fail(assign: frames.Assign, detail: str) -> Result:
+    """Fail a call."""
+    return frames.Failed(assign.stream, assign.token, frames.Failure("SimulatedError", detail))
+
+
+def value(content: Any) -> bytes:
+    """A value as it travels."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _decide(assign: frames.Assign, decision: frames.Decision, **effects: Any) -> Result:
+    return frames.Output(assign.stream, assign.token, decision=decision, **effects)
+
+
+def _go_to(*movements: frames.Movement) -> frames.Decision:
+    return frames.Decision(frames.DECISION_GO_TO, movements)
+
+
+def _complete(output: Any) -> frames.Decision:
+    return frames.Decision(frames.DECISION_GRACEFUL_COMPLETE, output=value(output))
+
+
+_DEAD_END = frames.Decision(frames.DECISION_DEAD_END)
+
+
+def _hop(assign: frames.Assign, left: Any) -> Result:
+    if left == 0:
+        return _decide(assign, _complete("done"))
+    return _decide(assign, _go_to(frames.Movement("Hop", value(left - 1), False, QUICK)))
+
+
+def _gate_wait(assign: frames.Assign, duration_ms: Any) -> Result:
+    conditions = (
+        frames.Condition(frames.CONDITION_TIMER, "late", duration_ms=duration_ms),
+        frames.Condition(frames.CONDITION_CHANNEL, "go", channel="go", at_least=2, at_most=2),
+    )
+    return frames.Output(assign.stream, assign.token, wait=frames.Wait(frames.WAIT_ANY_OF, conditions))
+
+
+def _gate(assign: frames.Assign, _: Any) -> Result:
+    late, go = assign.results
+    return _decide(assign, _complete({"late": late.met, "messages": len(go.values)}))
+
+
+def _split(assign: frames.Assign, leaves: Any) -> Result:
+    movements = [frames.Movement("Leaf", value(number), False, QUICK) for number in range(leaves)]
+    return _decide(assign, _go_to(frames.Movement("Join", value(leaves), True, QUICK), *movements))
+
+
+def _leaf(assign: frames.Assign, number: Any) -> Result:
+    return _decide(assign, _DEAD_END, publications=(("leaves", value(number)),))
+
+
+def _join_wait(assign: frames.Assign, leaves: Any) -> Result:
+    condition = frames.Condition(frames.CONDITION_CHANNEL, channel="leaves", at_least=leaves, at_most=leaves)
+    return frames.Output(assign.stream, assign.token, wait=frames.Wait(frames.WAIT_ALL_OF, (condition,)))
+
+
+def _join(assign: frames.Assign, _: Any) -> Result:
+    return _decide(assign, _complete(sorted(json.loads(v) for v in assign.results[0].values)))
+
+
+def _doomed(assign: frames.Assign, _: Any) -> Result:
+    return fail(assign, "always")
+
+
+def _mend(assign: frames.Assign, _: Any) -> Result:
+    error = assign.recovery_error
+    return _decide(assign, _complete(None if error is None else error.error_type))
+
+
+def _read_wait(assign: frames.Assign, _: Any) -> Result:
+    condition = frames.Condition(frames.CONDITION_CHANNEL, channel="inbox", at_least=1, at_most=5)
+    return frames.Output(assign.stream, assign.token, wait=frames.Wait(frames.WAIT_ALL_OF, (condition,)))
+
+
+def _read(assign: frames.Assign, _: Any) -> Result:
+    """Append what was consumed to an Attribute; the message "end" closes the Flow."""
+    read = [json.loads(v) for v in assign.results[0].values]
+    seen = json.loads(assign.attributes.get("seen", b"[]")) + read
+    decision = _complete("read") if "end" in read else _go_to(frames.Movement("Read", b"", True, QUICK))
+    return _decide(assign, decision, writes=(("seen", value(seen)),))
+
+
+def _append(assign: frames.Assign, item: Any) -> Result:
+    return frames.Output(assign.stream, assign.token, publications=(("inbox", value(item)),), output=value(item))
+
+
+def _peek(assign: frames.Assign, _: Any) -> Result:
+    return frames.Output(assign.stream, assign.token, output=assign.attributes.get("seen", b"[]"))
+
+
+_HANDLERS: dict[tuple[str, str, int], Callable[[frames.Assign, Any], Result]] = {
+    ("Chain", "Hop", frames.METHOD_EXECUTE): _hop,
+    ("Gate", "Gate", frames.METHOD_WAIT_FOR): _gate_wait,
+    ("Gate", "Gate", frames.METHOD_EXECUTE): _gate,
+    ("Fan", "Split", frames.METHOD_EXECUTE): _split,
+    ("Fan", "Leaf", frames.METHOD_EXECUTE): _leaf,
+    ("Fan", "Join", frames.METHOD_WAIT_FOR): _join_wait,
+    ("Fan", "Join", frames.METHOD_EXECUTE): _join,
+    ("Doomed", "Doomed", frames.METHOD_EXECUTE): _doomed,
+    ("Doomed", "Mend", frames.METHOD_EXECUTE): _mend,
+    ("Inbox", "Read", frames.METHOD_WAIT_FOR): _read_wait,
+    ("Inbox", "Read", frames.METHOD_EXECUTE): _read,
+    ("Inbox", "append", frames.METHOD_RPC): _append,
+    ("Inbox", "peek", frames.METHOD_RPC): _peek,
+}

@@ -1,0 +1,177 @@
+"""A simulated worker process: the SDK's own session machine on virtual time, with handlers of the workload."""
+
+import asyncio
+from random import Random
+
+from dexpb.v1 import frames
+from dexsdk._delivery import Delivery, Orders
+from dexsdk._readiness import Readiness
+from dexsdk._session import Session
+from dexsdk._slots import Slots
+from dexsdk._wire import decode_batch, encode_batches
+from dexsdk._worker_identity import WorkerIdentity
+from tests.simulation import programs
+from tests.simulation.faults import Faults
+from tests.simulation.server import Connection, SimulatedServer
+
+TICK_SECONDS = 0.5
+
+
+class Link:
+    """One connection: bytes in both directions, in order, after a delay; may go dead in one or both directions."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self.is_up = True
+        self.is_deaf = False
+        """Nothing reaches the worker any more, and nobody is told."""
+        self.is_mute = False
+        """Nothing reaches the server any more, and nobody is told."""
+        self._arrivals = {"up": 0.0, "down": 0.0}
+
+    def at(self, direction: str) -> float:
+        """When something sent now arrives; nothing overtakes what was sent before it."""
+        loop = asyncio.get_running_loop()
+        arrival = loop.time() + self._random.uniform(0.0002, 0.004)
+        self._arrivals[direction] = max(arrival, self._arrivals[direction] + 1e-6)
+        return self._arrivals[direction]
+
+
+class SimulatedWorker:
+    """One process: one app worker ID, one incarnation, connections one after the other."""
+
+    def __init__(self, number: int, random: Random, server: SimulatedServer, faults: Faults) -> None:
+        self.number = number
+        self._random = random
+        self._server = server
+        self._faults = faults
+        identity = WorkerIdentity(f"worker-{number}", f"incarnation-{number}", "0", programs.FLOWS)
+        self._session = Session(identity, Slots(4, 1), Readiness(identity.queues), 1)
+        self._link: Link | None = None
+        self._connection: Connection | None = None
+        self._backoff_ms = 100.0
+        self._stalled_until = 0.0
+        self.is_alive = True
+
+    async def live(self) -> None:
+        """Connect again and again, and do what is due, until the process is killed."""
+        while self.is_alive:
+            if self._link is None and self._server.engine is not None:
+                self._connect()
+            await asyncio.sleep(TICK_SECONDS if self._link is not None else self._backoff())
+            self._tick()
+
+    def _tick(self) -> None:
+        if self._link is not None and self.is_alive and not self._is_stalled():
+            self._carry_out(self._session.tick(self._now_ms()))
+
+    def kill(self) -> None:
+        """kill -9: the kernel closes its sockets, so the server hears of it."""
+        self.is_alive = False
+        self.reset()
+
+    def reset(self) -> None:
+        """The connection breaks for both sides."""
+        link, connection = self._link, self._connection
+        if link is None or connection is None:
+            return
+        self._lose_link()
+        asyncio.get_running_loop().call_at(link.at("up"), connection.end, "reset")
+
+    def go_mute(self) -> None:
+        """What the worker sends is lost from now on, and nobody is told; the worker gives up after a while."""
+        if self._link is not None:
+            self._link.is_mute = True
+            asyncio.get_running_loop().call_later(self._random.uniform(15, 45), self._give_up, self._link)
+
+    def stall(self, seconds: float) -> None:
+        """Stop for a while, as under SIGSTOP: what arrives meanwhile waits."""
+        self._stalled_until = asyncio.get_running_loop().time() + seconds
+
+    def calm(self, faults: Faults) -> None:
+        """Replace the faults, for good."""
+        self._faults = faults
+
+    def _is_stalled(self) -> bool:
+        return asyncio.get_running_loop().time() < self._stalled_until
+
+    def _give_up(self, link: Link) -> None:
+        if link is self._link:
+            self.reset()
+
+    def _backoff(self) -> float:
+        delay = self._backoff_ms * self._random.uniform(0.5, 1.0)
+        self._backoff_ms = min(self._backoff_ms * 2, 5_000)
+        return delay / 1000
+
+    def _connect(self) -> None:
+        link = self._link = Link(self._random)
+        self._connection = Connection(self._server, lambda data: self._arrive(link, data), lambda _: self._ended(link))
+        self._send([self._session.connect()])
+
+    def _ended(self, link: Link) -> None:
+        """The server ended the session."""
+        if link is self._link:
+            self._lose_link()
+
+    def _lose_link(self) -> None:
+        if self._link is not None:
+            self._link.is_up = False
+        self._link = self._connection = None
+        self._session.disconnect()
+
+    def _arrive(self, link: Link, data: bytes) -> None:
+        if link.is_up:
+            asyncio.get_running_loop().call_at(link.at("down"), self._receive, link, data)
+
+    def _receive(self, link: Link, data: bytes) -> None:
+        if not link.is_up or link is not self._link or not self.is_alive:
+            return
+        if self._is_stalled():
+            asyncio.get_running_loop().call_at(self._stalled_until, self._receive, link, data)
+            return
+        self._backoff_ms = 100.0
+        self._carry_out(self._session.receive(decode_batch(data), self._now_ms()))
+
+    def _carry_out(self, orders: Orders) -> None:
+        self._send(orders.send)
+        for delivery in orders.start:
+            self._start(delivery)
+
+    def _start(self, delivery: Delivery) -> None:
+        delivery.started_at = self._now_ms()
+        is_slow = self._random.random() < self._faults.slow_handler
+        seconds = self._random.uniform(1.0, 12.0) if is_slow else self._random.uniform(0.0005, 0.02)
+        asyncio.get_running_loop().call_later(seconds, self._finish, delivery)
+
+    def _finish(self, delivery: Delivery) -> None:
+        if not self.is_alive:
+            return
+        if self._is_stalled():
+            asyncio.get_running_loop().call_at(self._stalled_until, self._finish, delivery)
+            return
+        if self._random.random() < self._faults.handler_failure:
+            result = programs.fail(delivery.assign, "simulated")
+        else:
+            result = programs.run(delivery.assign)
+        self._send(self._session.finish(delivery, result, self._now_ms()))
+
+    def _send(self, outgoing: list[frames.WorkerFrame]) -> None:
+        link, connection = self._link, self._connection
+        if not outgoing or link is None or connection is None or link.is_mute:
+            return
+        loop = asyncio.get_running_loop()
+        for data in encode_batches(outgoing, self._session.frame_bytes_max):
+            loop.call_at(link.at("up"), self._reach_server, link, connection, data)
+            is_repeatable = not isinstance(outgoing[0], frames.Hello)
+            if is_repeatable and self._random.random() < self._faults.duplicate_result:
+                loop.call_at(link.at("up"), self._reach_server, link, connection, data)
+
+    @staticmethod
+    def _reach_server(link: Link, connection: Connection, data: bytes) -> None:
+        if link.is_up and not link.is_mute:
+            connection.receive(data)
+
+    @staticmethod
+    def _now_ms() -> int:
+        return round(asyncio.get_running_loop().time() * 1000)

@@ -1,0 +1,188 @@
+"""One simulated world: a server, some workers and clients, and the faults between them, from one seed.
+
+A run has two halves. While the clients work, faults strike; after that they stop, and everything that is runnable must
+finish within a bound [INV-9]. The trace digest covers every event of the log, so two runs of one seed can be compared.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Coroutine
+from random import Random
+from typing import Any
+
+from dexd.codec.event_codec import from_stored
+from dexd.engine.ports import AFTER_COMMIT_BEFORE_EFFECTS, AFTER_SEND, BEFORE_APPEND
+from tests.simulation.checkers import check_all
+from tests.simulation.client import SimulatedClient
+from tests.simulation.faults import Faults
+from tests.simulation.server import SimulatedCrash, SimulatedServer
+from tests.simulation.virtual_loop import VirtualLoop
+from tests.simulation.worker import SimulatedWorker
+
+WORK_SECONDS_MAX = 900
+"""Virtual time that the clients may take while faults strike."""
+CALM_SECONDS_MAX = 900
+"""Virtual time in which everything must finish once faults have stopped: backoffs of at most 100 s, a few in a row."""
+
+
+class World:
+    """Everything of one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._random = Random(seed)
+        self.faults = Faults.draw(self._random)
+        self._server = SimulatedServer(self._random, self.faults, self._on_crash)
+        self._workers: list[SimulatedWorker] = []
+        self._worker_count = 0
+        self._clients = [
+            SimulatedClient(number, self._random, self._server, self.faults)
+            for number in range(self._random.randint(1, 3))
+        ]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._problems: list[str] = []
+        self._is_calm = False
+
+    def run(self) -> str:
+        """Live through both halves and check every invariant; gives the digest of the log.
+
+        Raises:
+            AssertionError: an invariant is broken; the message names the seed.
+        """
+        loop = VirtualLoop()
+        loop.set_exception_handler(self._on_exception)
+        try:
+            loop.run_until_complete(self._live())
+        finally:
+            loop.close()
+        return self._digest()
+
+    async def _live(self) -> None:
+        self._server.start()
+        for _ in range(self._random.randint(1, 3)):
+            self._add_worker()
+        for every, strike in (
+            (self.faults.server_crash_every, self._crash_server),
+            (self.faults.worker_crash_every, self._crash_worker),
+            (self.faults.session_reset_every, self._reset_session),
+            (self.faults.half_open_every, self._mute_worker),
+            (self.faults.stall_every, self._stall_worker),
+            (self.faults.clock_step_every, self._step_clock),
+        ):
+            if every:
+                self._spawn(self._strike(every, strike))
+        async with asyncio.timeout(WORK_SECONDS_MAX):
+            await asyncio.gather(*(client.work(self._random.randint(3, 10)) for client in self._clients))
+        self._calm_down()
+        await self._finish()
+        for task in self._tasks:
+            task.cancel()
+        self._fail_if_any()
+        check_all(self._server, [client.acknowledged for client in self._clients], self.describe())
+
+    # ---- faults ----
+
+    async def _strike(self, every: float, strike: Any) -> None:
+        while not self._is_calm:
+            await asyncio.sleep(self._random.expovariate(1 / every))
+            if not self._is_calm:
+                strike()
+
+    def _crash_server(self) -> None:
+        points = [None, BEFORE_APPEND, AFTER_COMMIT_BEFORE_EFFECTS, AFTER_SEND]
+        point = self._random.choice(points)
+        if point is None:
+            self._server.crash()
+        else:
+            self._server.crash_at(point)
+
+    def _on_crash(self) -> None:
+        for worker in self._workers:
+            worker.reset()
+        self._spawn(self._restart(self._random.choice([0.05, 0.5, 3.0, 8.0])))
+
+    async def _restart(self, down_seconds: float) -> None:
+        await asyncio.sleep(down_seconds)
+        self._server.start()
+
+    def _crash_worker(self) -> None:
+        worker = self._random.choice(self._workers)
+        self._workers.remove(worker)
+        worker.kill()
+        self._add_worker()
+
+    def _reset_session(self) -> None:
+        self._random.choice(self._workers).reset()
+
+    def _mute_worker(self) -> None:
+        self._random.choice(self._workers).go_mute()
+
+    def _stall_worker(self) -> None:
+        self._random.choice(self._workers).stall(self._random.uniform(1, 60))
+
+    def _step_clock(self) -> None:
+        if self._server.clock is not None:
+            self._server.clock.step(self._random.choice([-3_600_000, -1_000, 1_000, 60_000]))
+
+    def _calm_down(self) -> None:
+        self._is_calm = True
+        calm = Faults()
+        self._server.calm(calm)
+        for worker in self._workers:
+            worker.calm(calm)
+        for client in self._clients:
+            client.calm(calm)
+
+    # ---- life ----
+
+    def _add_worker(self) -> None:
+        self._worker_count += 1
+        worker = SimulatedWorker(self._worker_count, self._random, self._server, self.faults)
+        self._workers.append(worker)
+        self._spawn(worker.live())
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        task.add_done_callback(self._on_task_done)
+        self._tasks.append(task)
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._problems.append(f"{task.get_coro()}: {task.exception()!r}")
+
+    def _on_exception(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not isinstance(error, SimulatedCrash):
+            self._problems.append(f"{context.get('message')}: {error!r}")
+
+    async def _finish(self) -> None:
+        """[INV-9] Once faults stop, every Flow ends."""
+        deadline = asyncio.get_running_loop().time() + CALM_SECONDS_MAX
+        while self._open_flows() or self._server.engine is None:
+            self._fail_if_any()
+            if asyncio.get_running_loop().time() > deadline:
+                raise AssertionError(f"{self.describe()}: still open: {self._open_flows()}")
+            await asyncio.sleep(1)
+        await asyncio.sleep(30)
+
+    def _open_flows(self) -> list[str]:
+        return [run.row.flow_id for run in self._server.log.open_runs()]
+
+    def _fail_if_any(self) -> None:
+        if self._server.fatal is not None:
+            self._problems.append(f"the engine stopped: {self._server.fatal!r}")
+        if self._problems:
+            raise AssertionError(f"{self.describe()}: {self._problems[:3]}") from self._server.fatal
+
+    def describe(self) -> str:
+        """How to repeat this run, for failures."""
+        return f"seed {self.seed} (make sim SEED={self.seed}), faults {self.faults}"
+
+    def _digest(self) -> str:
+        digest = hashlib.sha256()
+        from_seq = 1
+        while page := self._server.log.read_all(from_seq, 1000):
+            for stored in page:
+                digest.update(repr(from_stored(stored)).encode())
+            from_seq = page[-1].seq + 1
+        return digest.hexdigest()
