@@ -11,9 +11,7 @@ def check_continuity(batch: Batch, last_seq: int) -> None:
         SequenceConflictError: another writer has appended, or the events are not numbered from there.
     """
     if batch.expected_seq != last_seq:
-        raise SequenceConflictError(
-            f"the batch follows sequence number {batch.expected_seq}, the log ends at {last_seq}"
-        )
+        raise SequenceConflictError(f"the batch follows event {batch.expected_seq}, the log ends at {last_seq}")
     for seq, event in enumerate(batch.events, last_seq + 1):
         if event.seq != seq:
             raise SequenceConflictError(f"event {event.version} of stream {event.stream_id} has {event.seq}, not {seq}")

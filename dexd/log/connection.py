@@ -1,0 +1,108 @@
+"""Connections to the log's database: opened in one way, with settings that are read back.
+
+One connection writes and checkpoints; all others are read-only and never checkpoint, not even when they are the last
+to close. SQLite before 3.51.3 can lose committed pages when two connections checkpoint and write at once [ARCH-5].
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from dexd.log.errors import LogDamagedError, LogUnavailableError
+from dexd.log.schema import check_header, known_migrations, migrate
+from dexd.log.sqlite_errors import reading_error
+
+SQLITE_MIN = (3, 38, 0)
+"""The first with STRICT tables and JSON functions in every build."""
+
+BUSY_TIMEOUT_MS = 1_000
+"""How long a lock of another program is waited for. Longer is reported, and tried again by the caller [ARCH-4]."""
+
+WAL_BYTES_KEPT = 16 << 20
+"""The WAL file is cut to this when it starts over: overwriting it is faster than growing it anew."""
+
+CACHED_STATEMENTS = 512
+"""Prepared statements kept, more than there are texts in `queries`."""
+
+Synchronous: TypeAlias = Literal["full", "extra"]
+
+_SYNCHRONOUS_LEVEL: Mapping[Synchronous, int] = {"full": 2, "extra": 3}
+
+
+def open_writer(path: Path, synchronous: Synchronous) -> sqlite3.Connection:
+    """Open the one connection that writes, create the database if there is none, and migrate it.
+
+    Raises:
+        LogDamagedError: the file is no log, is damaged, or is newer than this release; it was not touched.
+        LogError: it cannot be opened or written.
+    """
+    connection = _connect(f"{path.resolve().as_uri()}?mode=rwc")
+    try:
+        known = known_migrations()
+        check_header(connection, known)
+        _set(connection, "journal_mode", "wal")
+        _set(connection, "synchronous", _SYNCHRONOUS_LEVEL[synchronous])
+        _set(connection, "foreign_keys", 1)
+        _set(connection, "wal_autocheckpoint", 0)
+        _set(connection, "journal_size_limit", WAL_BYTES_KEPT)
+        migrate(connection, known)
+    except sqlite3.Error as error:
+        connection.close()
+        raise reading_error(error, f"cannot open {path}") from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """Open a connection that can only read.
+
+    Raises:
+        LogDamagedError: the file is no log, is damaged, or has not the schema of this release.
+        LogError: it cannot be opened.
+    """
+    connection = _connect(f"{path.resolve().as_uri()}?mode=ro")
+    try:
+        known = known_migrations()
+        schema = check_header(connection, known)
+        if schema < len(known):
+            raise LogDamagedError(
+                f"{path} has schema {schema}, this release reads {len(known)}; start the server on it"
+            )
+        _set(connection, "query_only", 1)
+        _set(connection, "wal_autocheckpoint", 0)
+    except sqlite3.Error as error:
+        connection.close()
+        raise reading_error(error, f"cannot open {path}") from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    if sqlite3.sqlite_version_info < SQLITE_MIN:
+        raise LogUnavailableError(f"SQLite {sqlite3.sqlite_version} is too old, {SQLITE_MIN} is needed")
+    try:
+        # Autocommit: transactions are begun and ended by name. Threads: the module's users see to it that each
+        # connection has one user at a time.
+        return sqlite3.connect(
+            uri,
+            uri=True,
+            timeout=BUSY_TIMEOUT_MS / 1000,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=CACHED_STATEMENTS,
+        )
+    except sqlite3.Error as error:
+        raise reading_error(error, f"cannot open {uri}") from error
+
+
+def _set(connection: sqlite3.Connection, pragma: str, value: int | str) -> None:
+    """Set a pragma and read it back, because SQLite ignores what it cannot do without a word."""
+    connection.execute(f"PRAGMA {pragma} = {value}")
+    (found,) = connection.execute(f"PRAGMA {pragma}").fetchone()
+    if found != value:
+        raise LogUnavailableError(f"pragma {pragma} is {found}, not {value}: the log would not keep its promises")

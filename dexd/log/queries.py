@@ -1,0 +1,150 @@
+"""Every SQL statement that reads or writes the log's tables, by name [ARCH-12].
+
+Values are always parameters. What varies in the text is only how many rows an INSERT has: one statement for many rows
+instead of one per row, because each execution gives up the interpreter lock and has to wait for it again, up to the
+switch interval.
+"""
+
+from functools import cache
+
+_EVENT = "seq, stream_id, version, at, type, type_version, payload"
+_RUN = "stream_id, run_id, flow_id, ordinal, flow_type, status, started_at, closed_at, error_type, error_message"
+_SNAPSHOT = "stream_id, version, state_version, payload"
+
+# ---- transactions and writing ---------------------------------------------------------------------------------------
+
+BEGIN = "BEGIN IMMEDIATE"
+COMMIT = "COMMIT"
+ROLLBACK = "ROLLBACK"
+BEGIN_READING = "BEGIN"
+CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
+CHECKPOINT_PATIENTLY = "PRAGMA wal_checkpoint(RESTART)"
+PROBE = "UPDATE probe SET writes = writes + 1"
+
+INSERT_ROWS_MAX = 512
+"""Rows of one INSERT. A prepared statement holds some 200 bytes per row, and no more is gained beyond this."""
+
+
+def row_counts(rows: int) -> list[int]:
+    """How many rows each INSERT carries, so that few statements do and few different texts exist.
+
+    Up to 127 rows every count has its own text, so that common batches need one statement; above it come powers of two
+    and a rest. That is at most 130 texts per table, all of which stay prepared.
+    """
+    counts = [INSERT_ROWS_MAX] * (rows // INSERT_ROWS_MAX)
+    rest = rows % INSERT_ROWS_MAX
+    counts += [power for power in (256, 128) if rest & power]
+    if rest % 128:
+        counts.append(rest % 128)
+    return counts
+
+
+@cache
+def insert_events(rows: int) -> str:
+    """Append events."""
+    return f"INSERT INTO events ({_EVENT}) VALUES {_placeholders(7, rows)}"
+
+
+@cache
+def put_runs(rows: int) -> str:
+    """Insert rows of runs, or bring existing ones up to date; what is fixed at a run's start is not touched."""
+    return f"""
+        INSERT INTO runs ({_RUN}) VALUES {_placeholders(10, rows)}
+        ON CONFLICT (stream_id) DO UPDATE SET
+            status = excluded.status,
+            closed_at = excluded.closed_at,
+            error_type = excluded.error_type,
+            error_message = excluded.error_message
+    """
+
+
+@cache
+def put_snapshots(rows: int) -> str:
+    """Keep the newest snapshot of each stream."""
+    return f"INSERT OR REPLACE INTO snapshots ({_SNAPSHOT}) VALUES {_placeholders(4, rows)}"
+
+
+def _placeholders(columns: int, rows: int) -> str:
+    row = f"({', '.join('?' * columns)})"
+    return ", ".join([row] * rows)
+
+
+# ---- where the log ends ------------------------------------------------------------------------------------------
+
+LAST_EVENT = "SELECT seq, at FROM events ORDER BY seq DESC LIMIT 1"
+LAST_STREAM_ID = """
+    SELECT max(
+        coalesce((SELECT max(stream_id) FROM events), 0),
+        coalesce((SELECT max(stream_id) FROM runs), 0)
+    )
+"""
+
+# ---- runs --------------------------------------------------------------------------------------------------------
+
+_RUN_WITH_SNAPSHOT = f"""
+    SELECT
+        {", ".join(f"runs.{column}" for column in _RUN.split(", "))},
+        {", ".join(f"snapshots.{column}" for column in _SNAPSHOT.split(", "))}
+    FROM runs {{how}}
+    LEFT JOIN snapshots ON snapshots.stream_id = runs.stream_id
+"""
+
+LATEST_RUN = f"""
+    {_RUN_WITH_SNAPSHOT.format(how="INDEXED BY runs_by_flow")}
+    WHERE runs.flow_id = ? ORDER BY runs.ordinal DESC, runs.stream_id DESC LIMIT 1
+"""
+RUN_BY_ID = f"{_RUN_WITH_SNAPSHOT.format(how='')} WHERE runs.run_id = ?"
+
+OPEN_RUNS = f"""
+    {_RUN_WITH_SNAPSHOT.format(how="INDEXED BY runs_open")}
+    WHERE runs.closed_at = 0 ORDER BY runs.stream_id
+"""
+OPEN_RUN_EVENTS = f"""
+    SELECT {", ".join(f"events.{column}" for column in _EVENT.split(", "))}
+    FROM runs INDEXED BY runs_open
+    LEFT JOIN snapshots ON snapshots.stream_id = runs.stream_id
+    CROSS JOIN events ON events.stream_id = runs.stream_id AND events.version > coalesce(snapshots.version, 0)
+    WHERE runs.closed_at = 0 ORDER BY runs.stream_id, events.version
+"""
+"""The events of `OPEN_RUNS` in the same order, so that both can be read side by side."""
+
+RUN_ROWS = f"SELECT {_RUN} FROM runs WHERE flow_id = ? ORDER BY ordinal DESC, stream_id DESC"
+
+LIST_RUNS = f"""
+    SELECT {_RUN} FROM runs
+    WHERE stream_id < coalesce(nullif(:before_stream_id, 0), 9223372036854775807)
+        AND (:flow_type = '' OR flow_type = :flow_type)
+        AND (:status = 0 OR status = :status)
+        AND substr(flow_id, 1, length(:flow_id_prefix)) = :flow_id_prefix
+        AND NOT EXISTS (
+            SELECT 1 FROM runs AS later
+            WHERE later.flow_id = runs.flow_id AND later.ordinal = runs.ordinal AND later.stream_id > runs.stream_id
+        )
+    ORDER BY stream_id DESC LIMIT :limit
+"""
+
+# ---- events ------------------------------------------------------------------------------------------------------
+
+READ_STREAM = f"SELECT {_EVENT} FROM events WHERE stream_id = ? AND version >= ? ORDER BY version LIMIT ?"
+READ_STREAM_OF_TYPES = f"""
+    SELECT {_EVENT} FROM events
+    WHERE stream_id = ? AND version >= ? AND type IN (SELECT value FROM json_each(?))
+    ORDER BY version LIMIT ?
+"""
+READ_ALL = f"SELECT {_EVENT} FROM events WHERE seq >= ? ORDER BY seq LIMIT ?"
+
+READ_HISTORY_PAGE = f"""
+    WITH page AS (
+        SELECT seq, version, sum(payload_bytes) OVER (ORDER BY version) AS bytes
+        FROM (
+            SELECT seq, version, length(payload) AS payload_bytes FROM events
+            WHERE stream_id = :stream_id AND version >= :from_version
+            ORDER BY version LIMIT :limit
+        )
+    )
+    SELECT {", ".join(f"events.{column}" for column in _EVENT.split(", "))}
+    FROM page JOIN events ON events.seq = page.seq
+    WHERE page.bytes <= :bytes_max OR page.version = (SELECT min(version) FROM page)
+    ORDER BY page.version
+"""
+"""Events up to a number of bytes, but at least one. Lengths are summed up first; payloads beyond it stay unread."""

@@ -1,0 +1,129 @@
+"""The log in SQLite: one connection writes, a commit is durable when `append` returns [ARCH-5].
+
+`append` and the checkpoints are called by one thread, `LogWriter`'s; the reading half is inherited and serves any
+thread. Whatever has gone wrong, an append leaves all of its batch or nothing.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Self, TypeAlias
+
+import msgspec
+
+from dexd.log import queries
+from dexd.log.checkpointer import Checkpointer
+from dexd.log.connection import Synchronous, open_writer
+from dexd.log.continuity import check_continuity
+from dexd.log.errors import LogError, LogFailedError
+from dexd.log.event_log import Batch
+from dexd.log.sqlite_errors import writing_error
+from dexd.log.sqlite_reader import SqliteReader
+
+Statement: TypeAlias = tuple[str, Sequence[object]]
+
+_ROW_BYTES = 100
+"""About what a row takes beside its payload, its share of the indexes included."""
+
+
+class SqliteLog(SqliteReader):
+    """An EventLog in a file."""
+
+    @classmethod
+    def open(cls, path: Path, synchronous: Synchronous = "full") -> Self:
+        """Open, create or upgrade the log; the caller holds the lock of its data directory [ARCH-6].
+
+        Raises:
+            LogError: as `open_writer`.
+        """
+        return cls(path, open_writer(path, synchronous))
+
+    def __init__(self, path: Path, writer: sqlite3.Connection) -> None:
+        """Take over a connection made by `open_writer`."""
+        super().__init__(path)
+        self._writer = writer
+        self._checkpointer = Checkpointer(writer, path)
+        self._end = self.last_seq
+        self._failure: LogFailedError | None = None
+
+    def append(self, batch: Batch) -> None:
+        self._refuse_after_failure()
+        check_continuity(batch, self._end)
+        try:
+            self._write(list(_statements(batch)))
+        except sqlite3.Error as error:
+            raise self._failed(error, f"batch after {batch.expected_seq} not written") from error
+        self._end += len(batch.events)
+        self._checkpointer.count(_size_bytes(batch))
+
+    def checkpoint_if_due(self) -> None:
+        """Keep the WAL within its bound; called between commits, as is `checkpoint`.
+
+        Neither raises: commits are safe in the WAL, and if storage has failed, the next append says so.
+        """
+        self._checkpoint(self._checkpointer.checkpoint_if_due)
+
+    def checkpoint(self) -> None:
+        """Copy the WAL into the database in an idle moment, so that no lone commit has to."""
+        self._checkpoint(self._checkpointer.checkpoint)
+
+    def close(self) -> None:
+        super().close()
+        # Closing the last connection checkpoints and removes the WAL.
+        self._writer.close()
+
+    def _write(self, statements: list[Statement]) -> None:
+        """Execute all or nothing; a lone statement is its own transaction, which saves two turns of the lock."""
+        if len(statements) == 1:
+            self._writer.execute(*statements[0])
+            return
+        try:
+            self._writer.execute(queries.BEGIN)
+            for text, parameters in statements:
+                self._writer.execute(text, parameters)
+            self._writer.execute(queries.COMMIT)
+        finally:
+            # SQLite has rolled back by itself after some errors, and not after others.
+            if self._writer.in_transaction:
+                self._writer.execute(queries.ROLLBACK)
+
+    def _checkpoint(self, run: Callable[[], None]) -> None:
+        if self._failure is None:
+            try:
+                run()
+            except sqlite3.Error as error:
+                self._failed(error, "checkpoint failed")
+            except OSError as error:
+                self._failure = LogFailedError(f"{self._path}: the WAL is gone: {error}")
+
+    def _failed(self, error: sqlite3.Error, context: str) -> LogError:
+        failure = writing_error(error, f"{self._path}: {context}")
+        if isinstance(failure, LogFailedError):
+            self._failure = failure
+        return failure
+
+    def _refuse_after_failure(self) -> None:
+        # A second fsync after a failed one may report success for pages that the kernel has dropped.
+        if self._failure is not None:
+            raise LogFailedError(f"storage has failed before: {self._failure}")
+
+
+def _statements(batch: Batch) -> Iterator[Statement]:
+    """The statements that write a batch, each with as many rows as possible."""
+    yield from _inserts(queries.insert_events, batch.events)
+    yield from _inserts(queries.put_runs, batch.runs)
+    yield from _inserts(queries.put_snapshots, batch.snapshots)
+    if not (batch.events or batch.runs or batch.snapshots):
+        yield queries.PROBE, ()
+
+
+def _inserts(text_of: Callable[[int], str], rows: Sequence[msgspec.Struct]) -> Iterator[Statement]:
+    tuples = map(msgspec.structs.astuple, rows)
+    for count in queries.row_counts(len(rows)):
+        yield text_of(count), list(chain.from_iterable(islice(tuples, count)))
+
+
+def _size_bytes(batch: Batch) -> int:
+    payloads = sum(len(event.payload) for event in batch.events) + sum(len(row.payload) for row in batch.snapshots)
+    return payloads + _ROW_BYTES * (len(batch.events) + len(batch.runs) + len(batch.snapshots))

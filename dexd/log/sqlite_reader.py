@@ -1,0 +1,150 @@
+"""The reading half of the log in SQLite, synchronous: for recovery, keyed look-ups and offline tools.
+
+What a user may page through for long is read by `reading` instead, off the event loop.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self, TypeAlias
+
+import msgspec
+
+from dexd.log import queries
+from dexd.log.connection import open_reader
+from dexd.log.errors import LogUnavailableError
+from dexd.log.event_log import Batch, RunFilter, RunRow, Snapshot, StoredEvent, StoredRun
+from dexd.log.sqlite_errors import reading_error
+
+Parameters: TypeAlias = Sequence[object] | dict[str, object]
+Row: TypeAlias = tuple[Any, ...]
+
+_RUN_COLUMNS = len(RunRow.__struct_fields__)
+
+
+class SqliteReader:
+    """Reads from any thread, one at a time; every method sees one committed state of the log."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the log.
+
+        Raises:
+            LogError: as `open_reader`.
+        """
+        self._path = path
+        self._reader = open_reader(path)
+        self._lock = Lock()
+
+    @property
+    def last_seq(self) -> int:
+        rows = self._rows(queries.LAST_EVENT, ())
+        return int(rows[0][0]) if rows else 0
+
+    @property
+    def last_stream_id(self) -> int:
+        return int(self._rows(queries.LAST_STREAM_ID, ())[0][0])
+
+    @property
+    def last_at(self) -> int:
+        rows = self._rows(queries.LAST_EVENT, ())
+        return int(rows[0][1]) if rows else 0
+
+    def open_runs(self) -> Iterator[StoredRun]:
+        """Stream them from a connection of their own, whose snapshot holds back the WAL until the iterator is done."""
+        with closing(open_reader(self._path)) as connection:
+            try:
+                connection.execute(queries.BEGIN_READING)
+                events = (StoredEvent(*row) for row in connection.execute(queries.OPEN_RUN_EVENTS))
+                upcoming = next(events, None)
+                for row in connection.execute(queries.OPEN_RUNS):
+                    tail = []
+                    while upcoming is not None and upcoming.stream_id == row[0]:
+                        tail.append(upcoming)
+                        upcoming = next(events, None)
+                    yield _stored_run(row, tail)
+            except sqlite3.Error as error:
+                raise self._error(error) from error
+
+    def latest_run(self, flow_id: str) -> StoredRun | None:
+        return self._stored_run(queries.LATEST_RUN, flow_id)
+
+    def run_by_id(self, run_id: str) -> StoredRun | None:
+        return self._stored_run(queries.RUN_BY_ID, run_id)
+
+    def run_rows(self, flow_id: str) -> Sequence[RunRow]:
+        return [RunRow(*row) for row in self._rows(queries.RUN_ROWS, (flow_id,))]
+
+    def list_runs(self, selection: RunFilter, limit: int) -> Sequence[RunRow]:
+        return [RunRow(*row) for row in self._rows(queries.LIST_RUNS, list_parameters(selection, limit))]
+
+    def read_stream(
+        self, stream_id: int, from_version: int, limit: int, types: Iterable[str] = ()
+    ) -> Sequence[StoredEvent]:
+        wanted = tuple(types)
+        if wanted:
+            parameters = (stream_id, from_version, msgspec.json.encode(wanted).decode(), limit)
+            rows = self._rows(queries.READ_STREAM_OF_TYPES, parameters)
+        else:
+            rows = self._rows(queries.READ_STREAM, (stream_id, from_version, limit))
+        return [StoredEvent(*row) for row in rows]
+
+    def read_all(self, from_seq: int, limit: int) -> Sequence[StoredEvent]:
+        return [StoredEvent(*row) for row in self._rows(queries.READ_ALL, (from_seq, limit))]
+
+    def close(self) -> None:
+        with self._lock:
+            self._reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _stored_run(self, statement: str, key: str) -> StoredRun | None:
+        """Read a run with its tail; a Flow ID that was never used costs one look-up, as every first start does."""
+        with self._lock:
+            try:
+                if self._reader.execute(statement, (key,)).fetchone() is None:
+                    return None
+                # The row and its events must be of one commit. The first look was of no transaction, so it is repeated.
+                self._reader.execute(queries.BEGIN_READING)
+                try:
+                    row = self._reader.execute(statement, (key,)).fetchone()
+                    tail = (row[0], (row[_RUN_COLUMNS + 1] or 0) + 1, -1)
+                    events = self._reader.execute(queries.READ_STREAM, tail).fetchall()
+                finally:
+                    self._reader.execute(queries.COMMIT)
+            except sqlite3.Error as error:
+                raise self._error(error) from error
+        return _stored_run(row, [StoredEvent(*event) for event in events])
+
+    def _rows(self, statement: str, parameters: Parameters) -> list[Row]:
+        with self._lock:
+            try:
+                return self._reader.execute(statement, parameters).fetchall()
+            except sqlite3.Error as error:
+                raise self._error(error) from error
+
+    def _error(self, error: sqlite3.Error) -> Exception:
+        return reading_error(error, f"cannot read {self._path}")
+
+
+class OfflineLog(SqliteReader):
+    """A log that is looked at and never written, whether a server runs on it or not [SURF-23]."""
+
+    def append(self, batch: Batch) -> None:
+        raise LogUnavailableError(f"{self._path} is open for reading only; batch after {batch.expected_seq} refused")
+
+
+def list_parameters(selection: RunFilter, limit: int) -> dict[str, object]:
+    """Parameters of `queries.LIST_RUNS`."""
+    return {**msgspec.structs.asdict(selection), "limit": limit}
+
+
+def _stored_run(row: Row, events: Sequence[StoredEvent]) -> StoredRun:
+    has_snapshot = row[_RUN_COLUMNS] is not None
+    snapshot = Snapshot(*row[_RUN_COLUMNS:]) if has_snapshot else None
+    return StoredRun(RunRow(*row[:_RUN_COLUMNS]), snapshot, events)
