@@ -76,7 +76,7 @@ def options_fault(options: StepOptions, *, depth: int = 0) -> str | None:
         (options.wait_for_timeout_ms, "wait_for timeout"),
         (options.execute_timeout_ms, "execute timeout"),
     ):
-        if timeout_ms is not None and (fault := duration_fault(timeout_ms, what, minimum=1)) is not None:
+        if timeout_ms is not None and (fault := duration_fault(timeout_ms, what)) is not None:
             return fault
     for policy in (options.wait_for_retry, options.execute_retry):
         if policy is not None and (fault := retry_fault(policy)) is not None:

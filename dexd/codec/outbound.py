@@ -187,7 +187,9 @@ def _assign(effect: e.AssignCall) -> frames.Assign:
 
 
 def _result(result: ConditionResult) -> frames.ConditionResult:
-    return frames.ConditionResult(result.kind, result.condition_id, result.met, result.channel, result.values)
+    return frames.ConditionResult(
+        result.kind, result.condition_id, result.met, result.channel, result.values, result.minimum
+    )
 
 
 def _acknowledge(effect: e.AcknowledgeResult) -> frames.Ack:

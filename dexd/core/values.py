@@ -239,6 +239,8 @@ class ConditionResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     met: bool
     channel: str = ""
     values: tuple[bytes, ...] = ()
+    minimum: int = 0
+    """How many of `values` the first pass over the queue took, which orders them across conditions [WAIT-8]."""
 
 
 class Message(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -150,6 +150,7 @@ def _conditions_met(state: RunState, event: e.ConditionsMet, at: int) -> None:
             index in step.fired if condition.kind is ConditionKind.TIMER else index in event.winners,
             condition.channel,
             taken.get(index, ()),
+            condition.at_least,
         )
         for index, condition in enumerate(wait.conditions)
     )
