@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from threading import Lock
+from threading import local
 from typing import Any, Self, TypeAlias
 
 import msgspec
@@ -21,11 +21,18 @@ from dexd.log.sqlite_errors import reading_error
 Parameters: TypeAlias = Sequence[object] | dict[str, object]
 Row: TypeAlias = tuple[Any, ...]
 
+_NO_LIMIT = -1
+"""What LIMIT takes for all; a tail is as long as the distance between two snapshots."""
+
 _RUN_COLUMNS = len(RunRow.__struct_fields__)
 
 
 class SqliteReader:
-    """Reads from any thread, one at a time; every method sees one committed state of the log."""
+    """Reads from any thread; every method sees one committed state of the log.
+
+    Each thread that reads has a connection of its own until `close`, so that a long list in one does not hold up the
+    look-ups of the event loop in another.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open the log.
@@ -34,8 +41,9 @@ class SqliteReader:
             LogError: as `open_reader`.
         """
         self._path = path
-        self._reader = open_reader(path)
-        self._lock = Lock()
+        self._connections: list[sqlite3.Connection] = []
+        self._of_thread = local()
+        self._reader()
 
     @property
     def last_seq(self) -> int:
@@ -94,8 +102,8 @@ class SqliteReader:
         return [StoredEvent(*row) for row in self._rows(queries.READ_ALL, (from_seq, limit))]
 
     def close(self) -> None:
-        with self._lock:
-            self._reader.close()
+        while self._connections:
+            self._connections.pop().close()
 
     def __enter__(self) -> Self:
         return self
@@ -105,28 +113,34 @@ class SqliteReader:
 
     def _stored_run(self, statement: str, key: str) -> StoredRun | None:
         """Read a run with its tail; a Flow ID that was never used costs one look-up, as every first start does."""
-        with self._lock:
+        reader = self._reader()
+        try:
+            if reader.execute(statement, (key,)).fetchone() is None:
+                return None
+            # The row and its events must be of one commit. The first look was in no transaction, so it is repeated.
+            reader.execute(queries.BEGIN_READING)
             try:
-                if self._reader.execute(statement, (key,)).fetchone() is None:
-                    return None
-                # The row and its events must be of one commit. The first look was of no transaction, so it is repeated.
-                self._reader.execute(queries.BEGIN_READING)
-                try:
-                    row = self._reader.execute(statement, (key,)).fetchone()
-                    tail = (row[0], (row[_RUN_COLUMNS + 1] or 0) + 1, -1)
-                    events = self._reader.execute(queries.READ_STREAM, tail).fetchall()
-                finally:
-                    self._reader.execute(queries.COMMIT)
-            except sqlite3.Error as error:
-                raise self._error(error) from error
+                row = reader.execute(statement, (key,)).fetchone()
+                tail = (row[0], (row[_RUN_COLUMNS + 1] or 0) + 1, _NO_LIMIT)
+                events = reader.execute(queries.READ_STREAM, tail).fetchall()
+            finally:
+                reader.execute(queries.COMMIT)
+        except sqlite3.Error as error:
+            raise self._error(error) from error
         return _stored_run(row, [StoredEvent(*event) for event in events])
 
     def _rows(self, statement: str, parameters: Parameters) -> list[Row]:
-        with self._lock:
-            try:
-                return self._reader.execute(statement, parameters).fetchall()
-            except sqlite3.Error as error:
-                raise self._error(error) from error
+        try:
+            return self._reader().execute(statement, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+
+    def _reader(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
+        if connection is None:
+            connection = self._of_thread.connection = open_reader(self._path)
+            self._connections.append(connection)
+        return connection
 
     def _error(self, error: sqlite3.Error) -> Exception:
         return reading_error(error, f"cannot read {self._path}")

@@ -1,0 +1,111 @@
+"""Reads that may take long, off the event loop: lists and pages of history, through connections of aiosqlite.
+
+Each call is one statement, so its snapshot is gone before a slow caller looks at the first row; readers never hold the
+WAL back for longer than a page takes [ARCH-5]. A call sees every commit that was acknowledged before it [SEARCH-7].
+"""
+
+import sqlite3
+from asyncio import LifoQueue
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import aiosqlite
+
+from dexd.log import queries
+from dexd.log.connection import open_reader
+from dexd.log.event_log import EventLog, RunFilter, RunRow, StoredEvent
+from dexd.log.sqlite_errors import reading_error
+from dexd.log.sqlite_reader import list_parameters
+
+HISTORY_PAGE_BYTES_MAX = 4 << 20
+"""Payload bytes of a page of history, unless its first event alone has more [HIST-5]."""
+
+CONNECTIONS = 2
+"""So that a list that searches long does not stop every history; each costs a thread and a page cache."""
+
+
+class LogPages(Protocol):
+    """Pages of a log for those who must not block."""
+
+    async def history(self, stream_id: int, from_version: int, limit: int) -> Sequence[StoredEvent]:
+        """Events of a stream from a version on, up to a limit or 4 MiB of payloads; the first one always."""
+        ...
+
+    async def runs(self, selection: RunFilter, limit: int) -> Sequence[RunRow]:
+        """As `EventLog.list_runs`."""
+        ...
+
+
+class SqlitePages:
+    """Pages from a file."""
+
+    def __init__(self, path: Path) -> None:
+        """Name the log; it must exist when `open` is called."""
+        self._path = path
+        self._idle: LifoQueue[aiosqlite.Connection] = LifoQueue()
+        self._all: list[aiosqlite.Connection] = []
+
+    async def open(self) -> None:
+        """Open the connections.
+
+        Raises:
+            LogError: as `open_reader`.
+        """
+        for _ in range(CONNECTIONS):
+            connection = await aiosqlite.Connection(lambda: open_reader(self._path), iter_chunk_size=64)
+            self._all.append(connection)
+            self._idle.put_nowait(connection)
+
+    async def close(self) -> None:
+        """Close them after the reads that are under way; idempotent."""
+        while self._all:
+            await self._all.pop().close()
+
+    async def history(self, stream_id: int, from_version: int, limit: int) -> Sequence[StoredEvent]:
+        parameters = {
+            "stream_id": stream_id,
+            "from_version": from_version,
+            "limit": limit,
+            "bytes_max": HISTORY_PAGE_BYTES_MAX,
+        }
+        return [StoredEvent(*row) for row in await self._rows(queries.READ_HISTORY_PAGE, parameters)]
+
+    async def runs(self, selection: RunFilter, limit: int) -> Sequence[RunRow]:
+        return [RunRow(*row) for row in await self._rows(queries.LIST_RUNS, list_parameters(selection, limit))]
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def _rows(self, statement: str, parameters: Mapping[str, object]) -> Iterable[Iterable[Any]]:
+        connection = await self._idle.get()
+        try:
+            return await connection.execute_fetchall(statement, parameters)
+        except sqlite3.Error as error:
+            raise reading_error(error, f"cannot read {self._path}") from error
+        finally:
+            self._idle.put_nowait(connection)
+
+
+class InlinePages:
+    """Pages of any log, read on the spot: for logs in memory, where nothing is worth a thread."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+
+    async def history(self, stream_id: int, from_version: int, limit: int) -> Sequence[StoredEvent]:
+        page: list[StoredEvent] = []
+        room = HISTORY_PAGE_BYTES_MAX
+        for event in self._log.read_stream(stream_id, from_version, limit):
+            room -= len(event.payload)
+            if page and room < 0:
+                break
+            page.append(event)
+        return page
+
+    async def runs(self, selection: RunFilter, limit: int) -> Sequence[RunRow]:
+        return self._log.list_runs(selection, limit)
