@@ -14,6 +14,7 @@ import msgspec
 
 from dexd.core.config import KernelConfig
 from dexd.errors import ConfigError
+from dexd.log.connection import Synchronous
 from dexd.settings import Address, Choice, Count, Directory, Duration, ListenAddress, SettingKind, Size
 
 DEFAULT_FILE: Final = Path("dexd.toml")
@@ -36,7 +37,7 @@ class StoreSection(msgspec.Struct, frozen=True):
     """Where and how the log is kept."""
 
     data_dir: Annotated[Path, Directory()] = Path("./dexd-data")
-    synchronous: Annotated[str, Choice(("full", "extra"))] = "full"
+    synchronous: Annotated[Synchronous, Choice(("full", "extra"))] = "full"
     commit_batch_max: Annotated[int, Count(1, 4_000)] = 1_000
     """Events per transaction; the most is what one SQL statement can carry."""
     snapshot_every_events: Annotated[int, Count(1, 100_000)] = 200

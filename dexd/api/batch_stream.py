@@ -94,10 +94,10 @@ class BatchStream(Generic[Item]):
         await self._is_at_limit.wait()
 
     async def flush(self) -> None:
-        """Wait until everything queued was handed to the transport, or the stream ended."""
+        """Wait until everything queued was handed to the transport, or the peer is gone."""
         idle = asyncio.create_task(self._is_idle.wait(), name="batch_stream_flush")
         try:
-            await asyncio.wait((idle, self._ended), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((idle, self._writer), return_when=asyncio.FIRST_COMPLETED)
         finally:
             await cancel_and_wait(idle)
 

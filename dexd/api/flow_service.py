@@ -9,6 +9,7 @@ import grpc
 
 from dexd.api.client_session import ClientSession
 from dexd.api.flow_methods import FlowMethods
+from dexd.api.open_calls import OpenCalls
 from dexd.api.status import abort
 from dexd.codec.flow_replies import from_entry
 from dexd.codec.flow_requests import to_watch_query
@@ -22,8 +23,9 @@ SERVICE_NAME: Final = "dexpb.v1.FlowService"
 class FlowService:
     """Serves the calls of all clients."""
 
-    def __init__(self, methods: FlowMethods, reads: Reads, *, session_buffer_bytes: int) -> None:
+    def __init__(self, methods: FlowMethods, reads: Reads, open_calls: OpenCalls, *, session_buffer_bytes: int) -> None:
         self._methods = methods
+        self._open_calls = open_calls
         self._reads = reads
         self._session_buffer_bytes = session_buffer_bytes
         self._sessions: set[ClientSession] = set()
@@ -43,27 +45,32 @@ class FlowService:
             session.end(rejection)
 
     async def _unary(self, method: str, body: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+        with self._open_calls:
+            answer = await self._answer(method, body)
+            if isinstance(answer, Rejection):
+                await abort(context, answer)
+            return answer
+
+    async def _answer(self, method: str, body: bytes) -> bytes | Rejection:
         answered: asyncio.Future[bytes | Rejection] = asyncio.get_running_loop().create_future()
         abandon = self._methods.begin(method, body, partial(_settle, answered))
         try:
-            answer = await answered
+            return await answered
         except asyncio.CancelledError:
             if abandon is not None:
                 abandon()
             raise
-        if isinstance(answer, Rejection):
-            await abort(context, answer)
-        return answer
 
     async def _session(self, messages: AsyncIterator[bytes], context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
         session = ClientSession(self._methods, context, buffer_bytes=self._session_buffer_bytes)
         self._sessions.add(session)
-        try:
-            rejection = await session.serve(messages)
-        finally:
-            self._sessions.discard(session)
-        if rejection is not None:
-            await abort(context, rejection)
+        with self._open_calls:
+            try:
+                rejection = await session.serve(messages)
+            finally:
+                self._sessions.discard(session)
+            if rejection is not None:
+                await abort(context, rejection)
 
     async def _watch_history(
         self, body: bytes, context: grpc.aio.ServicerContext[bytes, bytes]
@@ -72,10 +79,11 @@ class FlowService:
         query = request if isinstance(request, Rejection) else to_watch_query(request)
         if isinstance(query, Rejection):
             await abort(context, query)
-        async for entry in self._reads.watch_history(query):
-            if isinstance(entry, Rejection):
-                await abort(context, entry)
-            yield from_entry(entry).SerializeToString()
+        with self._open_calls:
+            async for entry in self._reads.watch_history(query):
+                if isinstance(entry, Rejection):
+                    await abort(context, entry)
+                yield from_entry(entry).SerializeToString()
 
 
 def _settle(answered: "asyncio.Future[bytes | Rejection]", answer: bytes | Rejection) -> None:

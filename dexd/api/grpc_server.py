@@ -4,8 +4,8 @@ Handlers take raw bytes so that a message that cannot be parsed, or is too large
 instead of whatever the library says [ERR-B].
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -23,8 +23,6 @@ every 20 s and more."""
 TRANSPORT_BYTES_FACTOR: Final = 2
 """How far above api.max_message_bytes the transport itself refuses. In between, the refusal is ours: typed, and inside
 a session only for the request that is too large. Beyond it nothing is read into memory at all."""
-
-Behavior = Callable[..., Awaitable[Any]]
 
 
 def create_grpc_server(max_message_bytes: int, handlers: Sequence[grpc.GenericRpcHandler]) -> grpc.aio.Server:
@@ -58,24 +56,15 @@ def listen(server: grpc.aio.Server, address: ListenAddress) -> ListenAddress:
     return ListenAddress(address.host, port)
 
 
-def unary_handlers(service: str, behaviors: Mapping[str, Behavior]) -> grpc.GenericRpcHandler:
-    """Handlers of unary calls, `async (bytes, context) -> bytes` by method name."""
-    return grpc.method_handlers_generic_handler(
-        service, {name: grpc.unary_unary_rpc_method_handler(behavior) for name, behavior in behaviors.items()}
-    )
-
-
 class Health:
-    """The standard health service, for probes and load balancers [OBS-4]."""
+    """The standard health service, for probes and load balancers, and reflection beside it [OBS-4]."""
 
-    def __init__(self, services: Sequence[str]) -> None:
+    def __init__(self, server: grpc.aio.Server, services: Sequence[str]) -> None:
+        """Register both; every service is unknown until something is said of it."""
         self._services = ("", *services)
         self._servicer = health.aio.HealthServicer()
-
-    def add_to(self, server: grpc.aio.Server) -> None:
-        """Register the health service, and reflection of it and of all services."""
         health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
-        reflection.enable_server_reflection((*self._services[1:], health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        reflection.enable_server_reflection((*services, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
 
     async def set_serving(self) -> None:
         """Say that calls are answered."""

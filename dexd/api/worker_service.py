@@ -13,6 +13,7 @@ import structlog
 
 from dexd.api.batch_stream import BatchStream, cancel_and_wait
 from dexd.api.flow_types import FlowTypeDirectory
+from dexd.api.open_calls import OpenCalls
 from dexd.api.status import abort, status_name
 from dexd.codec.hello import Opening, decode_opening
 from dexd.codec.outbound import EffectEncoder, FrameBlock, SessionTerms, join_blocks
@@ -38,9 +39,15 @@ class WorkerService:
     """Serves the sessions of all workers."""
 
     def __init__(
-        self, engine: Engine, flow_types: FlowTypeDirectory, terms: SessionTerms, limits: SessionLimits
+        self,
+        engine: Engine,
+        flow_types: FlowTypeDirectory,
+        open_calls: OpenCalls,
+        terms: SessionTerms,
+        limits: SessionLimits,
     ) -> None:
         self._engine = engine
+        self._open_calls = open_calls
         self._flow_types = flow_types
         self._terms = terms
         self._limits = limits
@@ -51,10 +58,11 @@ class WorkerService:
         return grpc.method_handlers_generic_handler(SERVICE_NAME, {"Session": session})
 
     async def _session(self, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
-        session = WorkerSession(self._engine, self._flow_types, self._terms, self._limits, context)
-        rejection = await session.serve(requests)
-        if rejection is not None:
-            await abort(context, rejection)
+        with self._open_calls:
+            session = WorkerSession(self._engine, self._flow_types, self._terms, self._limits, context)
+            rejection = await session.serve(requests)
+            if rejection is not None:
+                await abort(context, rejection)
 
 
 class WorkerSession:
@@ -85,7 +93,8 @@ class WorkerSession:
         try:
             rejection = await self._stream.receive(self._opened(requests), self._take)
             reason = "the worker closed the session" if rejection is None else rejection.code
-            if rejection is None:
+            if rejection is None or rejection.code is Code.SHUTTING_DOWN:
+                # The last acknowledgements, and the Reconnect of a server that stops.
                 await self._stream.flush()
         finally:
             self._engine.close_session(self._session_id, reason)

@@ -1,0 +1,41 @@
+"""What of a partition is on disk: the locked directory, the open log and the thread that appends to it [ARCH-15]."""
+
+import asyncio
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from dexd.config import StoreSection
+from dexd.log.directory import locked
+from dexd.log.sqlite_log import SqliteLog
+from dexd.log.writer import LogWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """An open log with its writer."""
+
+    log: SqliteLog
+    writer: LogWriter
+    resources: ExitStack
+
+    def close(self) -> None:
+        """Commit what was submitted, checkpoint, release the lock; waits for the disk. Idempotent."""
+        self.resources.close()
+
+
+def open_partition(store: StoreSection) -> Partition:
+    """Lock the data directory and open its log, on the running event loop.
+
+    Raises:
+        DataDirectoryInUseError: another server has the directory [ARCH-6].
+        LogError: the log cannot be opened.
+        OSError: the directory cannot be made.
+    """
+    post = asyncio.get_running_loop().call_soon_threadsafe
+    with ExitStack() as resources:
+        path = resources.enter_context(locked(store.data_dir))
+        log = SqliteLog.open(path, store.synchronous)
+        resources.callback(log.close)
+        writer = LogWriter(log, post, commit_events_max=store.commit_batch_max)
+        resources.callback(writer.close)
+        return Partition(log, writer, resources.pop_all())
