@@ -21,9 +21,6 @@ VALUE_BYTES_MAX = 64 * 1024 * 1024
 COUNT_MAX = 2**31 - 1
 """Largest attempt count and largest Channel bound; far above any use, and it fits every integer type on the way."""
 
-RECOVERY_DEPTH_MAX = 100
-"""Recovery options may nest [OPT-5]; deeper nesting is a cycle or an attack on the stack."""
-
 _CONTROL_OR_SURROGATE = frozenset({"Cc", "Cs"})
 
 
@@ -70,8 +67,8 @@ def plan_fault(plan: StepPlan) -> str | None:
     return fault
 
 
-def options_fault(options: StepOptions, *, depth: int = 0) -> str | None:
-    """Check Step options and those of the recovery Steps nested in them [OPT-5]."""
+def options_fault(options: StepOptions) -> str | None:
+    """Check Step options and those of the recovery Steps nested in them [OPT-5]; `step_plans` bounds the depth."""
     for timeout_ms, what in (
         (options.wait_for_timeout_ms, "wait_for timeout"),
         (options.execute_timeout_ms, "execute timeout"),
@@ -81,18 +78,12 @@ def options_fault(options: StepOptions, *, depth: int = 0) -> str | None:
     for policy in (options.wait_for_retry, options.execute_retry):
         if policy is not None and (fault := retry_fault(policy)) is not None:
             return fault
-    return _recovery_fault(options, depth=depth)
-
-
-def _recovery_fault(options: StepOptions, *, depth: int) -> str | None:
     recovery = options.recovery
     if recovery is None:
         return None
-    if depth >= RECOVERY_DEPTH_MAX:
-        return f"recovery Steps are nested deeper than {RECOVERY_DEPTH_MAX}"
     fault = owned_name_fault(recovery.step_type, "recovery Step type")
     if fault is None and recovery.options is not None:
-        fault = options_fault(recovery.options, depth=depth + 1)
+        fault = options_fault(recovery.options)
     return fault
 
 

@@ -3,10 +3,12 @@
 Raises ValueError when a field has no meaning, as an unknown enum number; `faults` checks ranges afterwards.
 """
 
-from dexd.codec.faults import RECOVERY_DEPTH_MAX
 from dexd.core.values import RecoveryStep, RetryPolicy, StepOptions, StepPlan, WaitForFailurePolicy
 from dexpb.v1 import flow_service_pb2 as pb
 from dexpb.v1 import frames
+
+RECOVERY_DEPTH_MAX = 40
+"""Recovery options may nest [OPT-5]; protobuf gives up a little deeper, so frames have the same bound."""
 
 # ---- from session frames ----------------------------------------------------------------------------------------
 
@@ -27,8 +29,10 @@ def plan_of_descriptor(descriptor: frames.StepDescriptor) -> StepPlan:
     return StepPlan(descriptor.step_type, b"", descriptor.has_wait_for, options)
 
 
-def options_of_frame(options: frames.StepOptions) -> StepOptions:
+def options_of_frame(options: frames.StepOptions, *, depth: int = 0) -> StepOptions:
     """Take Step options from a frame."""
+    if depth > RECOVERY_DEPTH_MAX:
+        raise ValueError(f"recovery Steps are nested deeper than {RECOVERY_DEPTH_MAX}")
     recovery = options.recovery
     return StepOptions(
         options.wait_for_timeout_ms,
@@ -42,7 +46,7 @@ def options_of_frame(options: frames.StepOptions) -> StepOptions:
         else RecoveryStep(
             recovery.step_type,
             recovery.has_wait_for,
-            None if recovery.options is None else options_of_frame(recovery.options),
+            None if recovery.options is None else options_of_frame(recovery.options, depth=depth + 1),
         ),
     )
 
@@ -67,10 +71,8 @@ def plan_of_start_step(start_step: pb.StartStep, value: bytes) -> StepPlan:
     return StepPlan(start_step.step_type, value, start_step.has_wait_for, options)
 
 
-def options_of_proto(options: pb.StepOptions, *, depth: int = 0) -> StepOptions:
-    """Take Step options from a proto message."""
-    if depth > RECOVERY_DEPTH_MAX:
-        raise ValueError(f"recovery Steps are nested deeper than {RECOVERY_DEPTH_MAX}")
+def options_of_proto(options: pb.StepOptions) -> StepOptions:
+    """Take Step options from a proto message; parsing has bounded how deep they nest."""
     return StepOptions(
         options.wait_for_timeout_ms if options.HasField("wait_for_timeout_ms") else None,
         options.execute_timeout_ms if options.HasField("execute_timeout_ms") else None,
@@ -78,12 +80,12 @@ def options_of_proto(options: pb.StepOptions, *, depth: int = 0) -> StepOptions:
         _retry_of_proto(options.execute_retry) if options.HasField("execute_retry") else None,
         WaitForFailurePolicy(options.wait_for_failure),
         tuple(options.non_retryable_errors),
-        _recovery_of_proto(options.recovery, depth=depth) if options.HasField("recovery") else None,
+        _recovery_of_proto(options.recovery) if options.HasField("recovery") else None,
     )
 
 
-def _recovery_of_proto(recovery: pb.RecoveryStep, *, depth: int) -> RecoveryStep:
-    options = options_of_proto(recovery.options, depth=depth + 1) if recovery.HasField("options") else None
+def _recovery_of_proto(recovery: pb.RecoveryStep) -> RecoveryStep:
+    options = options_of_proto(recovery.options) if recovery.HasField("options") else None
     return RecoveryStep(recovery.step_type, recovery.has_wait_for, options)
 
 

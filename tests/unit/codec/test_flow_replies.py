@@ -1,0 +1,112 @@
+"""Replies and views as FlowService messages."""
+
+import pytest
+from google.protobuf.message import Message
+
+from dexd.codec import flow_replies as replies
+from dexd.codec.flow_requests import ListQuery, page_token
+from dexd.codec.views import (
+    AttributeView,
+    FlowEnd,
+    FlowSummary,
+    FlowWait,
+    HistoryEntry,
+    HistoryPage,
+    ListPage,
+    StepWait,
+    summary_of_row,
+)
+from dexd.core.ids import FlowId, RunId
+from dexd.core.outcome import AttributeAccepted, PublishAccepted, Reply, StartFlowAccepted, StopFlowResult
+from dexd.core.values import Completion, FlowErrorType, FlowStatus, StepOutcome
+from dexd.log.event_log import RunFilter, RunRow
+from dexpb.v1 import flow_service_pb2 as pb
+
+FAILED = FlowSummary(
+    FlowId("f"), RunId("r"), "Order", FlowStatus.FAILED, 10, 20, 3, 17, FlowErrorType.WORKER_API_FAILED, "why"
+)
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (StartFlowAccepted(RunId("r")), pb.StartFlowReply(run_id="r")),
+        (PublishAccepted(("m1", "m2")), pb.PublishReply(message_ids=["m1", "m2"])),
+        (AttributeAccepted(), pb.SetAttributeReply()),
+        (StopFlowResult(True, FlowStatus.CANCELED), pb.StopFlowReply(outcome="APPLIED", status="CANCELED")),
+        (StopFlowResult(False, FlowStatus.COMPLETED), pb.StopFlowReply(outcome="ALREADY_CLOSED", status="COMPLETED")),
+    ],
+)
+def test_every_reply_has_its_message(reply: Reply, message: Message) -> None:
+    """[STOP-2, START-1, CHAN-2] Replies of state-changing calls."""
+    assert replies.from_reply(reply) == message
+
+
+def test_summary_names_status_and_error() -> None:
+    """[FLOW-6, FLOW-9] Enums travel as names; there is no error type without an error."""
+    info = replies.from_summary(FAILED)
+    assert info == pb.FlowInfo(
+        flow_id="f",
+        run_id="r",
+        flow_type="Order",
+        status="FAILED",
+        started_at=10,
+        closed_at=20,
+        ordinal=3,
+        first_run_id="r",
+        history_events=17,
+        error_type="WORKER_API_FAILED",
+        error_message="why",
+    )
+    running = summary_of_row(RunRow(1, "r", "f", 1, "Order", FlowStatus.RUNNING, 10, 0))
+    assert replies.from_summary(running).error_type == ""
+
+
+def test_list_carries_the_token_of_the_next_page() -> None:
+    """[SEARCH-8] Empty on the last page."""
+    query = ListQuery(RunFilter("Order"), 1)
+    more = replies.from_list(ListPage((FAILED,), 55), query)
+    assert [info.flow_id for info in more.flows] == ["f"]
+    assert more.next_page_token == page_token(query.selection, 55)
+    assert replies.from_list(ListPage((), 0), query) == pb.ListFlowsReply()
+
+
+def test_history_page_carries_its_entries() -> None:
+    """[HIST-5] By event id, with where to go on."""
+    page = HistoryPage((HistoryEntry(4, RunId("r"), 9, "FlowClosed", b"{}"),), 5)
+    entry = pb.HistoryEvent(event_id=4, run_id="r", at=9, kind="FlowClosed", data=b"{}")
+    assert replies.from_history(page) == pb.GetHistoryReply(events=[entry], next_event_id=5)
+
+
+def test_attribute_that_is_not_set_has_no_value() -> None:
+    """[ATTR-5] The value or none; an empty value is a value."""
+    assert not replies.from_attribute(AttributeView(None)).HasField("value")
+    assert replies.from_attribute(AttributeView(b"")).HasField("value")
+
+
+def test_wait_for_a_flow_tells_its_end_or_only_its_run() -> None:
+    """[WAITAPI-2, DEC-7] Every terminal status with the completions in order."""
+    end = FlowEnd(
+        FlowStatus.COMPLETED, FlowErrorType.NONE, "", (Completion("A", "A-1", b"1"), Completion("B", "B-1", b"2"))
+    )
+    assert replies.from_flow_wait(FlowWait(RunId("r"))) == pb.WaitForFlowReply(first_run_id="r")
+    assert replies.from_flow_wait(FlowWait(RunId("r"), end)) == pb.WaitForFlowReply(
+        is_terminal=True,
+        first_run_id="r",
+        status="COMPLETED",
+        completions=[
+            pb.StepCompletion(step_type="A", step_execution_id="A-1", value=b"1"),
+            pb.StepCompletion(step_type="B", step_execution_id="B-1", value=b"2"),
+        ],
+    )
+
+
+def test_wait_for_a_step_tells_its_outcome_or_nothing() -> None:
+    """[WAITAPI-3] Empty when the wait ran out first."""
+    assert replies.from_step_wait(StepWait(StepOutcome.CANCELED)).outcome == "CANCELED"
+    assert replies.from_step_wait(StepWait(None)).outcome == ""
+
+
+def test_rpc_output_is_passed_on() -> None:
+    """[RPC-1] The handler's output as it is."""
+    assert replies.from_rpc_output(b"[1]") == pb.InvokeRpcReply(output=b"[1]")
