@@ -38,6 +38,7 @@ from dexd.engine.ports import Abandon, BatchWriter, CallLater, Clock, Failpoint,
 from dexd.engine.reads import Reads
 from dexd.engine.recovery import rebuild_kernel
 from dexd.engine.run_cache import RunCache
+from dexd.engine.system import stopwatch_ms
 from dexd.engine.timekeeper import Timekeeper
 from dexd.engine.waits import Waits
 from dexd.log.errors import LogError, LogFullError, LogUnavailableError
@@ -139,7 +140,7 @@ class Engine:
     async def stop(self, reason: str) -> None:
         """Ask workers to reconnect, refuse new commands, answer everybody who waits, commit what is decided [DRAIN-4].
 
-        Does not wait for timers or for handlers that run.
+        Does not wait for timers or for handlers that run. Reads of the log go on until `close`.
         """
         refusal = Rejection(Code.SHUTTING_DOWN, f"the server is stopping: {reason}", {}, RETRY_AFTER_MS)
         self._refusal = self._stopping = refusal
@@ -150,6 +151,9 @@ class Engine:
         self._performer.end_all_sessions(refusal)
         self._growth.wake_all()
         self._timekeeper.stop()
+
+    def close(self) -> None:
+        """Release what reads need, once nobody calls any more."""
         self.reads.close()
 
     async def settled(self) -> None:
@@ -166,9 +170,9 @@ class Engine:
         if self._refusal is not None:
             return self._refusal
         checked: asyncio.Future[Rejection | None] = self._loop.create_future()
-        begun_s = self._loop.time()
+        begun_ms = stopwatch_ms()
         self._commits.check(checked.set_result)
-        return await checked or (self._loop.time() - begun_s) * 1_000
+        return await checked or stopwatch_ms() - begun_ms
 
     @property
     def health(self) -> Health:
