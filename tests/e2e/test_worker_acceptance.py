@@ -1,0 +1,248 @@
+"""Acceptance of pull workers against a real server: reserve, bursts, drain, limits, restarts, twins [W7..W16]."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from dexsdk import (
+    AsyncClient,
+    AsyncWorker,
+    ClientOptions,
+    Context,
+    DexServiceError,
+    Flow,
+    FlowStatus,
+    PullRegistrationError,
+    PullWorkerOptions,
+    Registry,
+    RPCResult,
+    Step,
+    StepDecision,
+    StepList,
+    WorkerOptions,
+    graceful_complete,
+    rpc,
+)
+from tests.support.server_process import ServerProcess
+
+WAIT_S = 30.0
+
+
+@dataclass
+class Gate:
+    """Holds handlers until it is opened, and counts them."""
+
+    is_open: asyncio.Event = field(default_factory=asyncio.Event)
+    running: int = 0
+    most_running: int = 0
+    began: int = 0
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def pass_through(self) -> None:
+        self.began += 1
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        async with self.changed:
+            self.changed.notify_all()
+        try:
+            await self.is_open.wait()
+        finally:
+            self.running -= 1
+
+    async def has_running(self, count: int) -> None:
+        async with asyncio.timeout(WAIT_S), self.changed:
+            await self.changed.wait_for(lambda: self.running >= count)
+
+
+class HeldStep(Step[str]):
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    async def execute(self, context: Context, input: str) -> StepDecision:
+        await self._gate.pass_through()
+        return graceful_complete(input)
+
+
+class HeldFlow(Flow[str]):
+    def __init__(self, gate: Gate) -> None:
+        self._step = HeldStep(gate)
+
+    def get_steps(self) -> StepList[str]:
+        return StepList.start_step(self._step)
+
+    @rpc
+    async def echo(self, context: Context, word: str) -> RPCResult[str]:
+        return RPCResult.of(word)
+
+
+class World:
+    """One server, its workers and a client, all for HeldFlow."""
+
+    def __init__(self, server: ServerProcess, gate: Gate, stack: AsyncExitStack) -> None:
+        self.server = server
+        self.address = server.address
+        self.gate = gate
+        self.flow = HeldFlow(gate)
+        self.registry = Registry((self.flow,), allow_async_handlers=True)
+        self.client = AsyncClient(self.registry, None, ClientOptions(server_address=self.address))
+        self._stack = stack
+
+    async def worker(
+        self, pull: PullWorkerOptions, *, is_ready: bool = True
+    ) -> "tuple[AsyncWorker, asyncio.Task[None]]":
+        worker = AsyncWorker(self.registry, None, WorkerOptions(server_address=self.address, pull=pull))
+        task = asyncio.create_task(worker.start())
+        self._stack.push_async_callback(_end, worker, task)
+        if is_ready:
+            await worker.wait_pull_registered(WAIT_S)
+        return worker, task
+
+    async def start(self, count: int, prefix: str = "flow") -> list[str]:
+        flow_ids = [f"{prefix}-{number}" for number in range(count)]
+        await asyncio.gather(*(self.client.start_flow(self.flow, flow_id, "x") for flow_id in flow_ids))
+        return flow_ids
+
+    async def finish(self, flow_ids: list[str]) -> None:
+        results = await asyncio.gather(*(self.client.wait_for_flow(flow_id, WAIT_S) for flow_id in flow_ids))
+        assert {result.status for result in results} == {FlowStatus.COMPLETED}
+
+    async def history_kinds(self, flow_id: str) -> list[str]:
+        return [event.kind for event in (await self.client.get_history(flow_id)).events]
+
+
+async def _end(worker: AsyncWorker, task: "asyncio.Task[None]") -> None:
+    await worker.close()
+    await asyncio.wait([task])
+
+
+@asynccontextmanager
+async def world(data_dir: Path, *arguments: str) -> AsyncIterator[World]:
+    with ServerProcess(data_dir, *arguments) as server:
+        async with AsyncExitStack() as stack:
+            gate = Gate()
+            stack.callback(gate.is_open.set)
+            here = World(server, gate, stack)
+            await stack.enter_async_context(here.client)
+            yield here
+            gate.is_open.set()
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.mark.slow
+async def test_steps_leave_the_reserve_to_rpcs(data_dir: Path) -> None:
+    """[W7, RES-3..6]: never more than 6 Steps, fast RPCs, a counter that rises, and readiness throughout."""
+    async with world(data_dir) as here:
+        worker, _ = await here.worker(PullWorkerOptions(max_concurrent_tasks=8, reserved_rpc_tasks=2))
+        flow_ids = await here.start(20)
+        await here.gate.has_running(6)
+        latencies = []
+        for number in range(50):
+            began = time.perf_counter()
+            assert await here.client.invoke_rpc(here.flow.echo, flow_ids[number % 20], "word") == "word"
+            latencies.append(time.perf_counter() - began)
+            assert worker.pull_registration_state().is_ready
+        assert max(latencies) < 1.0, "one RPC may be unlucky on a loaded machine; none waits for a Step"
+        assert sorted(latencies)[len(latencies) // 2] < 0.1
+        assert here.gate.most_running == 6
+        assert worker.pull_reserved_rpc_declines > 0
+        here.gate.is_open.set()
+        await here.finish(flow_ids)
+
+
+@pytest.mark.slow
+async def test_streams_return_to_their_bound_after_a_burst(data_dir: Path) -> None:
+    """[W8, CAP-3, CAP-4]"""
+    async with world(data_dir) as here:
+        here.gate.is_open.set()
+        worker, _ = await here.worker(PullWorkerOptions(max_concurrent_tasks=32, reserved_rpc_tasks=0))
+        await here.finish(await here.start(1_000))
+        (session,) = worker._engine._sessions
+        bound = 2
+        async with asyncio.timeout(2.0):
+            while len(session._streams) > bound:
+                assert worker.pull_registration_state().is_ready
+                await asyncio.sleep(0.02)
+        assert all(queue.has_registered_stream for queue in worker.pull_registration_state().queues)
+
+
+@pytest.mark.slow
+async def test_stopping_worker_finishes_its_call_and_nothing_is_run_again(data_dir: Path) -> None:
+    """[W11, DRAIN-1]"""
+    async with world(data_dir) as here:
+        worker, task = await here.worker(PullWorkerOptions(max_concurrent_tasks=4))
+        (flow_id,) = await here.start(1)
+        await here.gate.has_running(1)
+        stopping = asyncio.create_task(worker.stop())
+        here.gate.is_open.set()
+        await stopping
+        await task
+        await here.finish([flow_id])
+        assert here.gate.began == 1
+        assert (await here.history_kinds(flow_id)).count("StepDispatched") == 1
+
+
+@pytest.mark.slow
+async def test_flow_type_above_the_limit_is_a_rejection_of_its_queue_alone(data_dir: Path) -> None:
+    """[W14, QUEUE-5, READY-3]"""
+    async with world(data_dir, "--set", "matching.max_flow_type_length=5") as here:
+        worker, _ = await here.worker(PullWorkerOptions(max_concurrent_tasks=4), is_ready=False)
+        with pytest.raises(PullRegistrationError, match="HeldFlow") as raised:
+            await worker.wait_pull_registered(WAIT_S)
+        assert raised.value.queue == "HeldFlow"
+        assert "5" in raised.value.details
+        worker_queue, flow_queue = worker.pull_registration_state().queues
+        assert worker_queue.has_registered_stream
+        assert not flow_queue.has_registered_stream
+
+
+@pytest.mark.slow
+async def test_too_many_concurrent_tasks_fail_the_start_naming_both_numbers(data_dir: Path) -> None:
+    """[QUEUE-5]"""
+    async with world(data_dir) as here:
+        _, task = await here.worker(PullWorkerOptions(max_concurrent_tasks=300), is_ready=False)
+        with pytest.raises(DexServiceError, match=r"300.*256"):
+            await task
+
+
+@pytest.mark.slow
+async def test_newer_twin_wins_and_the_older_is_told_why(data_dir: Path) -> None:
+    """[W16, QUEUE-2]: its call is redelivered to the newer one, and it does not come back."""
+    async with world(data_dir) as here:
+        pull = PullWorkerOptions(max_concurrent_tasks=4, app_worker_id="twin", stop_drain_timeout=1)
+        _, older = await here.worker(pull)
+        (flow_id,) = await here.start(1)
+        await here.gate.has_running(1)
+        await here.worker(pull)
+        with pytest.raises(DexServiceError) as raised:
+            await older
+        assert raised.value.sub_status == "WORKER_ID_SUPERSEDED"
+        here.gate.is_open.set()
+        await here.finish([flow_id])
+        assert here.gate.began == 2
+
+
+@pytest.mark.slow
+async def test_running_calls_survive_a_killed_server(data_dir: Path) -> None:
+    """[W13, WIRE-10, DELIV-4]: 50 calls are presented again, none is lost or run twice."""
+    async with world(data_dir) as here:
+        worker, _ = await here.worker(PullWorkerOptions(max_concurrent_tasks=64, reserved_rpc_tasks=0))
+        flow_ids = await here.start(50)
+        await here.gate.has_running(50)
+        await asyncio.to_thread(here.server.kill)
+        restarted = await asyncio.to_thread(lambda: ServerProcess(data_dir, listen=here.address))
+        with restarted:
+            assert worker.pull_registration_state().is_ready
+            here.gate.is_open.set()
+            await here.finish(flow_ids)
+            assert here.gate.began == 50
+            # Inside the block, so that the worker drains while somebody answers.
+            await worker.stop()
