@@ -12,8 +12,11 @@ from dextools.terminal_text import cell, instant_text, table
 SUMMARY_LENGTH = 110
 """Characters of one summary; `--full` shows everything."""
 
-FIELD_ORDER = ("step_execution_id", "method", "attempt", "delivery", "worker_id", "decision", "channel", "status")
-"""Fields that come first, because they say which Step and which try an event is about."""
+FIELD_ORDER = ("step_execution_id", "method", "attempt", "delivery", "decision", "failure", "wait", "channel", "status")
+"""Fields that come first, because they say which Step and which try an event is about, and how it ended."""
+
+HIDDEN_FIELDS = frozenset({"input", "context", "incarnation", "number", "from_step", "options", "deadline", "request"})
+"""Fields that a summary leaves out: long, or said elsewhere."""
 
 
 class HistoryRow(msgspec.Struct, frozen=True):
@@ -37,20 +40,46 @@ def history_line(row: HistoryRow, *, full: bool) -> Text:
 
 
 def summary(data: Mapping[str, Any]) -> str:
-    """Say what the fields hold, the most telling first, unset ones left out."""
-    names = [name for name in FIELD_ORDER if name in data] + [name for name in data if name not in FIELD_ORDER]
-    text = " ".join(f"{name}={_short(data[name])}" for name in names if _is_telling(data[name]))
+    """Say what the fields hold, the most telling first; unset and lengthy ones are left out."""
+    fields = {name: value for name, value in data.items() if name not in HIDDEN_FIELDS}
+    # The result of a method stands in a block of its own [HIST-4].
+    output = fields.get("output")
+    if isinstance(output, Mapping):
+        fields.update(output)
+        del fields["output"]
+    names = [name for name in FIELD_ORDER if name in fields] + [name for name in fields if name not in FIELD_ORDER]
+    text = " ".join(f"{name}={_short(name, fields[name])}" for name in names if _is_telling(fields[name]))
     text = text.removeprefix("step_execution_id=")
     return text if len(text) <= SUMMARY_LENGTH else f"{text[: SUMMARY_LENGTH - 3]}..."
 
 
 def _text(data: Mapping[str, Any], *, full: bool) -> str:
-    return msgspec.json.encode(data).decode() if full else summary(data)
+    return _json(data) if full else summary(data)
 
 
 def _is_telling(value: Any) -> bool:
     return value is not None and value not in ("", [], {}, 0, False)
 
 
-def _short(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _short(name: str, value: Any) -> str:
+    match name, value:
+        case _, str():
+            return value
+        case "decision", {"kind": kind, "output": output, "reason": reason}:
+            return " ".join([kind, *(_json(part) for part in (output, reason) if part)])
+        case "failure", {"error_type": error_type, "detail": detail}:
+            return f"{error_type}: {detail}"
+        case "wait", {"kind": kind, "conditions": conditions}:
+            return f"{kind}({', '.join(_condition(condition) for condition in conditions)})"
+        case "writes" | "attributes", [*pairs]:
+            return ",".join(f"{pair['key']}:{_json(pair['value'])}" for pair in pairs)
+        case _:
+            return _json(value)
+
+
+def _condition(condition: Mapping[str, Any]) -> str:
+    return str(condition["channel"]) if condition.get("channel") else f"timer {instant_text(condition['at_ms'] or 0)}"
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -16,6 +16,31 @@ from dextools.history_table import SUMMARY_LENGTH, HistoryRow, history_line, his
         ({"attempt": 2, "step_execution_id": "Charge-1", "retry_at": 0}, "Charge-1 attempt=2"),
         ({"channel": "approval", "values": [True], "request": None}, "channel=approval values=[true]"),
         ({}, ""),
+        (
+            {
+                "step_execution_id": "Ship-1",
+                "worker_id": "w",
+                "input": {"value": "long"},
+                "output": {"decision": {"kind": "GRACEFUL_COMPLETE", "output": "p1", "reason": ""}, "writes": []},
+            },
+            'Ship-1 decision=GRACEFUL_COMPLETE "p1" worker_id=w',
+        ),
+        (
+            {"step_execution_id": "Ship-1", "output": {"failure": {"error_type": "ValueError", "detail": "no"}}},
+            "Ship-1 failure=ValueError: no",
+        ),
+        (
+            {
+                "step_execution_id": "Ship-1",
+                "output": {
+                    "wait": {
+                        "kind": "ANY_OF",
+                        "conditions": [{"channel": "approval"}, {"channel": "", "at_ms": 1_000}],
+                    }
+                },
+            },
+            "Ship-1 wait=ANY_OF(approval, timer 1970-01-01T00:00:01.000Z)",
+        ),
     ],
 )
 def test_a_summary_begins_with_the_step_and_leaves_out_what_is_unset(data: Mapping[str, Any], expected: str) -> None:
@@ -25,7 +50,7 @@ def test_a_summary_begins_with_the_step_and_leaves_out_what_is_unset(data: Mappi
 
 def test_a_long_summary_is_cut_and_full_shows_everything() -> None:
     """[SURF-21] `--full`."""
-    data = {"step_execution_id": "S-1", "input": "x" * 500}
+    data = {"step_execution_id": "S-1", "detail": "x" * 500}
     assert len(summary(data)) == SUMMARY_LENGTH
     row = HistoryRow(1, 1_000, "StepScheduled", data)
     assert "x" * 500 in history_line(row, full=True).plain

@@ -11,7 +11,6 @@ from rich.text import Text
 from dextools.cli.errors import CommandError
 from dextools.terminal_text import cell, printable
 
-
 PIPE_WIDTH = 10_000
 """Columns when nobody looks: tables in pipes and files are not folded, so that one row is one line."""
 

@@ -1,0 +1,61 @@
+"""Every example runs against a server and ends as its docstring says [flow-model section 28]."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from dextools.local_processes import CHECKOUT
+from tests.support.server_process import ServerProcess
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("examples")]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("examples") / "data") as process:
+        yield process
+
+
+def lines_of(example: str, server: ServerProcess) -> list[str]:
+    """What an example prints; random parts of IDs become `*`."""
+    ran = subprocess.run(
+        [sys.executable, "-m", f"examples.{example}", "--server", server.address],
+        capture_output=True,
+        text=True,
+        cwd=CHECKOUT,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return re.sub(r"-[0-9a-f]{8}\b", "-*", ran.stdout).splitlines()
+
+
+def test_an_order_is_shipped_and_one_that_no_carrier_takes_is_refunded(server: ServerProcess) -> None:
+    """[WAITAPI-3, OPT-4] the start API answers after the charge; the recovery Step refunds."""
+    assert lines_of("order_processing", server) == [
+        "order-* started: CHARGED",
+        "order-* COMPLETED parcel-*",
+        "order-* started: CHARGED",
+        "order-* COMPLETED refunded: no route to Lonely island 2",
+    ]
+
+
+def test_a_transfer_works_is_compensated_or_is_refused(server: ServerProcess) -> None:
+    """[OPT-4, DEC-6, STEP-9] the money that cannot be credited is back where it came from."""
+    assert lines_of("money_transfer", server) == [
+        "transfer-* COMPLETED 2500 moved from alice to bob",
+        "transfer-* FAILED given back to alice: account frozen-inc is frozen",
+        "transfer-* FAILED account bob has 3000, needed 1000000",
+        "balances: {'alice': 7500, 'bob': 3000, 'frozen-inc': 0}",
+    ]
+
+
+def test_reminders_end_after_the_last_one_or_with_the_opt_out(server: ServerProcess) -> None:
+    """[WAIT-5] a Timer or a message, whichever comes first."""
+    assert lines_of("reminders", server) == [
+        "reminder-* COMPLETED all 3 sent",
+        "reminder-* COMPLETED opted out after 0: too many mails",
+    ]
