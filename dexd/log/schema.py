@@ -122,7 +122,10 @@ def _run(connection: sqlite3.Connection, migration: Migration) -> None:
 
 
 def _statements(sql: str) -> Iterator[str]:
-    """Split a script, because `executescript` would commit before it runs and so leave half a migration behind."""
+    """Split a script; a line holds the end of one statement at most.
+
+    `executescript` would commit before it runs, and so leave half a migration behind.
+    """
     statement = ""
     for line in sql.splitlines(keepends=True):
         statement += line

@@ -1,0 +1,312 @@
+"""What every implementation of the EventLog port must do [ARCH-15]; the double is held to it as the real one is."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+from typing import TypeAlias
+
+import msgspec
+import pytest
+
+from dexd.log.errors import SequenceConflictError
+from dexd.log.event_log import Batch, EventLog, RunFilter, RunRow, Snapshot, StoredEvent
+from dexd.log.memory_log import MemoryLog
+from dexd.log.sqlite_log import SqliteLog
+from tests.support.log_author import COMPLETED, RUNNING, LogAuthor, closed, run_row
+
+Restart: TypeAlias = Callable[[], EventLog]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def restart(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Restart]:
+    """Close the log if it is open, and open it again with what was committed."""
+    logs: list[EventLog] = []
+    kept = MemoryLog()
+
+    def open_again() -> EventLog:
+        if logs:
+            logs[-1].close()
+        logs.append(kept if request.param == "memory" else SqliteLog.open(tmp_path / "log.db"))
+        return logs[-1]
+
+    yield open_again
+    for log in logs:
+        log.close()
+
+
+@pytest.fixture
+def log(restart: Restart) -> EventLog:
+    return restart()
+
+
+@pytest.fixture
+def author(log: EventLog) -> LogAuthor:
+    return LogAuthor(log)
+
+
+def everything(log: EventLog) -> tuple[object, ...]:
+    """All that a log shows."""
+    rows = log.list_runs(RunFilter(), 1_000)
+    return (
+        log.last_seq,
+        log.last_stream_id,
+        log.last_at,
+        list(log.read_all(1, 100_000)),
+        list(rows),
+        [log.run_by_id(row.run_id) for row in rows],
+        list(log.open_runs()),
+    )
+
+
+# ---- appending ---------------------------------------------------------------------------------------------------
+
+
+def test_empty_log_ends_at_zero(log: EventLog) -> None:
+    assert everything(log) == (0, 0, 0, [], [], [], [])
+
+
+def test_appended_events_are_read_as_they_were_written(log: EventLog, author: LogAuthor) -> None:
+    largest = StoredEvent(0, 2**62, 1, 2**53, "Ünïcödé", 2**31, b"\0\xff" * 10_000)
+    batch = author.append(author.event(1), author.event(1, payload=b""), largest)
+    assert list(log.read_all(1, 10)) == batch.events
+    assert (log.last_seq, log.last_stream_id, log.last_at) == (3, 2**62, 2**53)
+
+
+def test_batch_that_follows_another_end_is_fenced_off(log: EventLog, author: LogAuthor) -> None:
+    """[ARCH-15]"""
+    author.start(run_row(1), events=2)
+    before = everything(log)
+    for expected_seq in (0, 1, 3):
+        event = StoredEvent(expected_seq + 1, 1, 3, 1, "StepScheduled", 1, b"")
+        with pytest.raises(SequenceConflictError, match=str(expected_seq)):
+            log.append(Batch(expected_seq, [event]))
+    assert everything(log) == before
+
+
+def test_events_without_gap_only(log: EventLog, author: LogAuthor) -> None:
+    good, late = author.event(1), author.event(1)
+    events = [msgspec.structs.replace(good, seq=1), msgspec.structs.replace(late, seq=3)]
+    with pytest.raises(SequenceConflictError, match="3, not 2"):
+        log.append(Batch(0, events))
+    assert log.last_seq == 0
+
+
+def test_version_that_exists_refuses_the_whole_batch(log: EventLog, author: LogAuthor) -> None:
+    """[ARCH-4]: all of a batch or nothing, also when the last row of a statement is the bad one."""
+    author.start(run_row(1))
+    before = everything(log)
+    batch = author.batch(author.event(2), author.event(3), StoredEvent(0, 1, 1, 1, "StepScheduled", 1, b""))
+    with pytest.raises(SequenceConflictError):
+        log.append(batch)
+    assert everything(log) == before
+
+
+def test_failure_after_the_events_were_written_takes_them_back(log: EventLog, author: LogAuthor) -> None:
+    """[ARCH-4, ARCH-10]: events and projections stand or fall together."""
+    author.start(run_row(1))
+    before = everything(log)
+    stolen = msgspec.structs.replace(run_row(2), run_id="run-1")
+    with pytest.raises(SequenceConflictError):
+        log.append(author.batch(author.event(2), runs=[stolen], snapshots=[Snapshot(1, 1, 1, b"state")]))
+    assert everything(log) == before
+
+
+def test_log_goes_on_after_a_refused_batch(log: EventLog, author: LogAuthor) -> None:
+    with pytest.raises(SequenceConflictError):
+        log.append(Batch(7, ()))
+    author.append(author.event(1))
+    assert log.last_seq == 1
+
+
+def test_empty_batch_changes_nothing(log: EventLog, author: LogAuthor) -> None:
+    author.start(run_row(1))
+    before = everything(log)
+    log.append(Batch(log.last_seq, ()))
+    assert everything(log) == before
+
+
+def test_batch_of_any_size_is_one_batch(log: EventLog, author: LogAuthor) -> None:
+    """More rows than one statement holds, in each table; then every size around the statements' boundaries."""
+    rows = [run_row(stream_id) for stream_id in range(1, 4_001)]
+    snapshots = [Snapshot(row.stream_id, 1, 1, b"state") for row in rows]
+    batch = author.append(*(author.event(row.stream_id) for row in rows), runs=rows, snapshots=snapshots)
+    assert list(log.read_all(1, 10_000)) == batch.events
+    assert [(stored.row, stored.snapshot) for stored in log.open_runs()] == list(zip(rows, snapshots, strict=True))
+    for size in (1, 127, 128, 129, 255, 256, 511, 512, 513, 1_000):
+        batch = author.append(*(author.event(1) for _ in range(size)))
+        assert list(log.read_all(batch.expected_seq + 1, 10_000)) == batch.events
+
+
+def test_committed_batches_survive_a_restart(log: EventLog, author: LogAuthor, restart: Restart) -> None:
+    """[INV-1]"""
+    author.start(run_row(1), events=3)
+    author.append(author.event(2), runs=[run_row(2), closed(run_row(1))], snapshots=[Snapshot(1, 2, 1, b"state")])
+    before = everything(log)
+    again = restart()
+    assert everything(again) == before
+    again.append(Batch(4, [StoredEvent(5, 2, 2, 9_999, "StepScheduled", 1, b"")]))
+    assert again.last_seq == 5
+
+
+# ---- runs --------------------------------------------------------------------------------------------------------
+
+
+def test_row_of_a_run_is_replaced(log: EventLog, author: LogAuthor) -> None:
+    """[ARCH-10]"""
+    failed = msgspec.structs.replace(closed(run_row(1)), error_type=3, error_message="zu spät")
+    author.start(run_row(1))
+    author.append(author.event(1), runs=[failed])
+    assert list(log.run_rows("flow-1")) == [failed]
+
+
+def test_latest_run_has_the_highest_ordinal(log: EventLog, author: LogAuthor) -> None:
+    """[GEN-3]; of two runs of one execution it is the later one."""
+    first, second = (run_row(stream, flow_id="order", ordinal=ordinal) for stream, ordinal in ((1, 1), (2, 2)))
+    continued = run_row(4, flow_id="order", ordinal=2)
+    for row in (first, second, run_row(3), continued):
+        author.start(closed(row))
+    latest = log.latest_run("order")
+    assert latest is not None
+    assert latest.row == closed(continued)
+    assert [row.stream_id for row in log.run_rows("order")] == [4, 2, 1]
+
+
+def test_unknown_names_give_nothing(log: EventLog, author: LogAuthor) -> None:
+    author.start(run_row(1))
+    assert log.latest_run("flow") is None
+    assert log.run_by_id("run") is None
+    assert list(log.run_rows("flow")) == []
+
+
+def test_run_comes_with_its_snapshot_and_only_what_follows(log: EventLog, author: LogAuthor) -> None:
+    author.append(*(author.event(1) for _ in range(5)), runs=[run_row(1)], snapshots=[Snapshot(1, 2, 1, b"two")])
+    author.append(author.event(2), runs=[run_row(2)])
+    for stored in (log.latest_run("flow-1"), log.run_by_id("run-1"), next(iter(log.open_runs()))):
+        assert stored is not None
+        assert stored.snapshot == Snapshot(1, 2, 1, b"two")
+        assert [event.version for event in stored.events] == [3, 4, 5]
+
+
+def test_newer_snapshot_replaces_the_older(log: EventLog, author: LogAuthor) -> None:
+    author.append(author.event(1), author.event(1), runs=[run_row(1)], snapshots=[Snapshot(1, 1, 1, b"one")])
+    author.append(snapshots=[Snapshot(1, 2, 2, b"two")])
+    stored = log.run_by_id("run-1")
+    assert stored is not None
+    assert (stored.snapshot, list(stored.events)) == (Snapshot(1, 2, 2, b"two"), [])
+
+
+def test_open_runs_are_those_not_closed_in_the_order_of_their_start(log: EventLog, author: LogAuthor) -> None:
+    rows = {stream_id: run_row(stream_id) for stream_id in (5, 2, 9, 1, 7)}
+    for row in rows.values():
+        author.start(row, events=row.stream_id)
+    for stream_id in (2, 7):
+        author.append(author.event(stream_id), runs=[closed(rows[stream_id])])
+    author.append(author.event(4))
+    naive = [log.run_by_id(f"run-{stream_id}") for stream_id in (1, 5, 9)]
+    assert list(log.open_runs()) == naive
+    assert [len(stored.events) for stored in log.open_runs()] == [1, 5, 9]
+
+
+def test_open_runs_are_of_one_commit(log: EventLog, author: LogAuthor) -> None:
+    for stream_id in (1, 2, 3):
+        author.start(run_row(stream_id))
+    before = list(log.open_runs())
+    iterator = log.open_runs()
+    shown = [next(iterator)]
+    author.append(author.event(2), runs=[closed(run_row(2)), run_row(4)])
+    assert shown + list(iterator) == before
+
+
+# ---- lists -------------------------------------------------------------------------------------------------------
+
+
+def pages(log: EventLog, selection: RunFilter, limit: int) -> list[RunRow]:
+    """All pages of a list, which must be full but for the last."""
+    rows: list[RunRow] = []
+    while page := log.list_runs(selection, limit):
+        assert not rows or len(rows) % limit == 0
+        rows += page
+        selection = msgspec.structs.replace(selection, before_stream_id=page[-1].stream_id)
+    return rows
+
+
+def test_list_pages_through_executions_newest_first(log: EventLog, author: LogAuthor) -> None:
+    """[SEARCH-7]"""
+    rows = [run_row(stream_id) for stream_id in range(1, 12)]
+    for row in rows:
+        author.start(row)
+    for limit in (1, 3, 11, 100):
+        assert pages(log, RunFilter(), limit) == rows[::-1]
+
+
+def test_list_shows_one_row_per_execution(log: EventLog, author: LogAuthor) -> None:
+    """[SEARCH-7, GEN-3]: a reused Flow ID has several executions, a continued execution several runs."""
+    for stream_id, ordinal in ((1, 1), (2, 2), (3, 2)):
+        author.start(run_row(stream_id, flow_id="order", ordinal=ordinal))
+    assert [row.stream_id for row in log.list_runs(RunFilter(), 10)] == [3, 1]
+    assert [row.stream_id for row in pages(log, RunFilter(), 1)] == [3, 1]
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        (RunFilter(flow_type="Order"), [5, 3, 1]),
+        (RunFilter(flow_type="order"), []),
+        (RunFilter(status=COMPLETED), [4, 3]),
+        (RunFilter(status=RUNNING, flow_type="Order"), [5, 1]),
+        (RunFilter(flow_id_prefix="a%"), [2]),
+        (RunFilter(flow_id_prefix="a"), [3, 2, 1]),
+        (RunFilter(flow_id_prefix="ä"), [5]),
+        (RunFilter(flow_id_prefix="a", before_stream_id=3), [2, 1]),
+        (RunFilter(flow_id_prefix="abc-and-more"), []),
+    ],
+)
+def test_list_selects(log: EventLog, author: LogAuthor, selection: RunFilter, expected: list[int]) -> None:
+    for stream_id, flow_id in enumerate(("abc", "a%x", "a_x", "A", "äöü"), start=1):
+        row = run_row(stream_id, flow_id=flow_id, flow_type="Order" if stream_id % 2 else "Transfer")
+        author.start(closed(row) if stream_id in {3, 4} else row)
+    assert [row.stream_id for row in log.list_runs(selection, 10)] == expected
+
+
+# ---- events ------------------------------------------------------------------------------------------------------
+
+
+def test_stream_is_read_from_a_version_up_to_a_limit(log: EventLog, author: LogAuthor) -> None:
+    """[HIST-5]"""
+    for _ in range(4):
+        author.append(author.event(1), author.event(2))
+    assert [event.version for event in log.read_stream(1, 1, 100)] == [1, 2, 3, 4]
+    assert [event.version for event in log.read_stream(1, 2, 2)] == [2, 3]
+    assert [event.stream_id for event in log.read_stream(2, 4, 2)] == [2]
+    assert list(log.read_stream(1, 5, 2)) == []
+    assert list(log.read_stream(3, 1, 2)) == []
+
+
+def test_stream_is_read_by_types(log: EventLog, author: LogAuthor) -> None:
+    author.append(*(author.event(1, kind) for kind in ("A", "B", "C", "A", "B", 'quo"te')))
+    assert [event.version for event in log.read_stream(1, 1, 100, ("A", "C"))] == [1, 3, 4]
+    assert [event.version for event in log.read_stream(1, 2, 1, ["A"])] == [4]
+    assert [event.version for event in log.read_stream(1, 1, 100, iter(['quo"te']))] == [6]
+    assert list(log.read_stream(1, 1, 100, ("D",))) == []
+
+
+def test_whole_log_is_read_in_pages(log: EventLog, author: LogAuthor) -> None:
+    for stream_id in (3, 1, 2, 1, 3):
+        author.append(author.event(stream_id))
+    assert [event.stream_id for event in log.read_all(1, 3)] == [3, 1, 2]
+    assert [event.seq for event in log.read_all(4, 3)] == [4, 5]
+    assert list(log.read_all(6, 3)) == []
+
+
+def test_other_threads_read_what_is_committed(log: EventLog, author: LogAuthor) -> None:
+    author.start(run_row(1))
+    seen: list[object] = []
+    thread = Thread(target=lambda: seen.append(everything(log)))
+    thread.start()
+    thread.join()
+    assert seen == [everything(log)]
+
+
+def test_close_can_be_repeated(log: EventLog) -> None:
+    log.close()
+    log.close()

@@ -1,0 +1,53 @@
+"""Writes consistent batches for tests of the log, without kernel and codec."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from dexd.log.event_log import Batch, EventLog, RunRow, Snapshot, StoredEvent
+
+RUNNING, COMPLETED = 1, 2
+
+
+class LogAuthor:
+    """Numbers events as the engine would; what it hands out counts as written."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._versions: dict[int, int] = {}
+        self._now = 1_000
+
+    def event(self, stream_id: int, kind: str = "StepScheduled", payload: bytes = b"payload") -> StoredEvent:
+        """The next event of a stream; its sequence number is set by `batch`."""
+        self._now += 1
+        version = self._versions[stream_id] = self._versions.get(stream_id, 0) + 1
+        return StoredEvent(0, stream_id, version, self._now, kind, 1, payload)
+
+    def batch(self, *events: StoredEvent, runs: Sequence[RunRow] = (), snapshots: Sequence[Snapshot] = ()) -> Batch:
+        """Continue the log with these events."""
+        last_seq = self._log.last_seq
+        numbered = [msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(events, last_seq + 1)]
+        return Batch(last_seq, numbered, runs, snapshots)
+
+    def append(self, *events: StoredEvent, runs: Sequence[RunRow] = (), snapshots: Sequence[Snapshot] = ()) -> Batch:
+        """Append a batch and give it back."""
+        batch = self.batch(*events, runs=runs, snapshots=snapshots)
+        self._log.append(batch)
+        return batch
+
+    def start(self, row: RunRow, events: int = 1) -> None:
+        """Append a run with a few events."""
+        self.append(*(self.event(row.stream_id) for _ in range(events)), runs=[row])
+
+
+def run_row(stream_id: int, *, flow_id: str = "", ordinal: int = 1, flow_type: str = "Order") -> RunRow:
+    """An open run; every stream has its own Flow ID unless one is given."""
+    started_at = 1_000 * stream_id
+    return RunRow(
+        stream_id, f"run-{stream_id}", flow_id or f"flow-{stream_id}", ordinal, flow_type, RUNNING, started_at, 0
+    )
+
+
+def closed(row: RunRow) -> RunRow:
+    """The row after the run has completed."""
+    return msgspec.structs.replace(row, status=COMPLETED, closed_at=row.started_at + 500)
