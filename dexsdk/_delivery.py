@@ -1,7 +1,8 @@
-"""What the session keeps of one assigned call, and what it orders from those around it; plain data."""
+"""What the session keeps of one assigned call, what it orders from those around it, and who runs handlers for it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from dexpb.v1 import frames
 
@@ -58,3 +59,26 @@ class Orders:
     reserve_declines: list[frames.Assign] = field(default_factory=list)
     """Steps declined only because of the RPC reserve; to be logged [RES-6]."""
     welcome: frames.Welcome | None = None
+
+
+class DeliverySink(Protocol):
+    """Takes what became of deliveries, from any thread."""
+
+    def finish(self, delivery: Delivery, result: Result | None) -> None:
+        """The handler ended; None gives no answer, so that the call runs elsewhere [LOST-1]."""
+
+    def skip(self, delivery: Delivery) -> None:
+        """The call was canceled before its handler started."""
+
+    def decline(self, delivery: Delivery, reason: str) -> None:
+        """The call cannot be run here; no handler was started."""
+
+
+class HandlerRunner(Protocol):
+    """Runs the handlers of deliveries."""
+
+    def start(self, sink: DeliverySink, deliveries: Sequence[Delivery]) -> None:
+        """Run handlers, without waiting for them; called by a session's thread."""
+
+    def cancel(self, delivery: Delivery) -> None:
+        """Ask a handler to stop; one that has returned or never started is not harmed [STOP-5]."""

@@ -12,9 +12,10 @@ from typing import Protocol
 
 from dexpb.v1 import frames
 from dexsdk._announcement import Announcement
+from dexsdk._delivery import Delivery, HandlerRunner, Result
 from dexsdk._drain import Drain, DrainStage
 from dexsdk._durations import to_duration_ms
-from dexsdk._link import HandlerRunner, SessionLink, now_ms
+from dexsdk._link import SessionLink, now_ms
 from dexsdk._readiness import PullRegistrationState, Readiness
 from dexsdk._server_channel import ServerChannel
 from dexsdk._session import Session
@@ -155,6 +156,24 @@ class WorkerEngine:
         if self._drain.stage is not DrainStage.SERVING:
             self._wake.set()
 
+    def finish(self, delivery: Delivery, result: Result | None) -> None:
+        """See DeliverySink."""
+        with self._lock:
+            self._link_of(delivery).finish(delivery, result)
+        self.on_progress()
+
+    def skip(self, delivery: Delivery) -> None:
+        """See DeliverySink."""
+        with self._lock:
+            self._link_of(delivery).skip(delivery)
+        self.on_progress()
+
+    def decline(self, delivery: Delivery, reason: str) -> None:
+        """See DeliverySink."""
+        with self._lock:
+            self._link_of(delivery).decline(delivery, reason)
+        self.on_progress()
+
     def on_session_ended(self, status: RemoteStatus, *, was_welcome: bool) -> None:
         """See LinkOwner."""
         self._was_welcome |= was_welcome
@@ -164,6 +183,14 @@ class WorkerEngine:
             with self._lock:
                 self._readiness.reject_all(status.code, status.message)
         self.on_progress()
+
+    def _link_of(self, delivery: Delivery) -> SessionLink:
+        """Find the link whose session holds the call now; calls move when sessions break [WIRE-10]."""
+        for link in self._links:
+            if link.holds(delivery):
+                return link
+        # It lost its slot by force; its late result may go out on any session [LOST-3].
+        return self._links[0]
 
     def _settle_registration(self) -> None:
         with self._lock:
@@ -183,8 +210,8 @@ class WorkerEngine:
         try:
             channel = ServerChannel(self._options.server_address, self._options.credential, self._options.tls)
             self._links = tuple(
-                SessionLink(f"dexsdk-session-{number}", session, self._lock, channel, self._runner, self)
-                for number, session in enumerate(self._sessions)
+                SessionLink(self._sessions, number, self._lock, channel, self._runner, self)
+                for number in range(len(self._sessions))
             )
             for link in self._links:
                 link.start()

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 
 from dexpb.v1 import frames
 from dexsdk._backoff import Backoff
-from dexsdk._delivery import Delivery, Result
+from dexsdk._delivery import Delivery, DeliverySink, HandlerRunner, Result
 from dexsdk._server_channel import ServerChannel
 from dexsdk._session import Session
 from dexsdk._status import RemoteStatus, status_of_call
@@ -32,17 +32,7 @@ FAREWELL_S = 1.0
 logger = logging.getLogger("dexsdk.worker")
 
 
-class HandlerRunner(Protocol):
-    """Runs the handlers of deliveries; answers through the link that gave them."""
-
-    def start(self, link: "SessionLink", deliveries: Sequence[Delivery]) -> None:
-        """Run handlers, without waiting for them; called by the session's thread."""
-
-    def cancel(self, delivery: Delivery) -> None:
-        """Ask a handler to stop; one that has returned or never started is not harmed [STOP-5]."""
-
-
-class LinkOwner(Protocol):
+class LinkOwner(DeliverySink, Protocol):
     """The worker behind a link."""
 
     def on_progress(self) -> None:
@@ -56,9 +46,17 @@ class SessionLink:
     """One session, connected again and again until it is closed."""
 
     def __init__(
-        self, name: str, session: Session, lock: Lock, channel: ServerChannel, runner: HandlerRunner, owner: LinkOwner
+        self,
+        sessions: Sequence[Session],
+        number: int,
+        lock: Lock,
+        channel: ServerChannel,
+        runner: HandlerRunner,
+        owner: LinkOwner,
     ) -> None:
-        self._session = session
+        """Make the link of one of the worker's sessions."""
+        self._session = sessions[number]
+        self._siblings = sessions
         self._lock = lock
         self._channel = channel
         self._runner = runner
@@ -67,7 +65,7 @@ class SessionLink:
         self._closed = Event()
         self._is_outage_logged = False
         self._connection: Connection[frames.WorkerFrame] | None = None
-        self._thread = Thread(target=self._run, name=name, daemon=True)
+        self._thread = Thread(target=self._run, name=f"dexsdk-session-{number}", daemon=True)
 
     def start(self) -> None:
         """Begin to connect."""
@@ -85,23 +83,21 @@ class SessionLink:
         if self._thread.is_alive():
             self._thread.join(FAREWELL_S)
 
+    def holds(self, delivery: Delivery) -> bool:
+        """Whether the call is one of this session; the worker's lock is held."""
+        return self._session.holds(delivery)
+
     def finish(self, delivery: Delivery, result: Result | None) -> None:
-        """Take a handler's result, from any thread."""
-        with self._lock:
-            self._send(self._session.finish(delivery, result, now_ms()))
-        self._owner.on_progress()
+        """Send a handler's result; the worker's lock is held."""
+        self._send(self._session.finish(delivery, result, now_ms()))
 
     def skip(self, delivery: Delivery) -> None:
-        """Take back a delivery that was canceled before its handler started."""
-        with self._lock:
-            self._send(self._session.skip(delivery, now_ms()))
-        self._owner.on_progress()
+        """Give back a call that was canceled before its handler started; the worker's lock is held."""
+        self._send(self._session.skip(delivery, now_ms()))
 
     def decline(self, delivery: Delivery, reason: str) -> None:
-        """Take back a delivery that cannot be run here."""
-        with self._lock:
-            self._send(self._session.decline(delivery, reason, now_ms()))
-        self._owner.on_progress()
+        """Give back a call that cannot be run here; the worker's lock is held."""
+        self._send(self._session.decline(delivery, reason, now_ms()))
 
     def tick(self) -> None:
         """Do what is due."""
@@ -150,7 +146,7 @@ class SessionLink:
         except (OSError, ValueError) as error:
             return RemoteStatus("UNAUTHENTICATED", f"the credential gives no token: {error}")
         with self._lock:
-            connection.send([self._session.connect()])
+            connection.send([self._session.connect(self._siblings)])
             self._connection = connection
         if self._closed.is_set():
             connection.cancel()
@@ -170,7 +166,7 @@ class SessionLink:
             orders = self._session.receive(received, now_ms())
             self._send(orders.send)
         if orders.start:
-            self._runner.start(self, orders.start)
+            self._runner.start(self._owner, orders.start)
         for delivery in orders.cancel:
             self._runner.cancel(delivery)
         if orders.welcome is not None:

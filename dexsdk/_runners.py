@@ -12,10 +12,10 @@ from functools import partial
 from typing import TypeAlias
 
 from dexpb.v1 import frames
-from dexsdk._delivery import CANCEL_DRAINING, Delivery, Result
+from dexsdk._delivery import CANCEL_DRAINING, Delivery, DeliverySink, Result
 from dexsdk._handler_threads import HandlerThreads
 from dexsdk._invoker import Invoker, PreparedCall
-from dexsdk._link import SessionLink, now_ms
+from dexsdk._link import now_ms
 from dexsdk._registry import Registry
 
 BLOCKED_AFTER_MS = 5_000
@@ -41,10 +41,10 @@ class ThreadRunner:
         self._threads = HandlerThreads()
         self._started: dict[Delivery, PreparedCall] = {}
 
-    def start(self, link: SessionLink, deliveries: Sequence[Delivery]) -> None:
+    def start(self, sink: DeliverySink, deliveries: Sequence[Delivery]) -> None:
         """See HandlerRunner."""
         for delivery in deliveries:
-            self._threads.submit(partial(self._run, link, delivery))
+            self._threads.submit(partial(self._run, sink, delivery))
 
     def cancel(self, delivery: Delivery) -> None:
         """See HandlerRunner; the handler polls for it."""
@@ -59,15 +59,15 @@ class ThreadRunner:
         """See SupervisedRunner."""
         self._threads.close(THREADS_CLOSE_S)
 
-    def _run(self, link: SessionLink, delivery: Delivery) -> None:
-        prepared = prepare_or_answer(self._invoker, link, delivery)
+    def _run(self, sink: DeliverySink, delivery: Delivery) -> None:
+        prepared = prepare_or_answer(self._invoker, sink, delivery)
         if prepared is None:
             return
         self._started[delivery] = prepared
         if delivery.cancel_reason is not None:
             prepared.request_cancellation()
         try:
-            link.finish(delivery, prepared.run())
+            sink.finish(delivery, prepared.run())
         finally:
             del self._started[delivery]
 
@@ -90,16 +90,16 @@ class LoopRunner:
         """Use this loop; before the worker starts."""
         self._loop = loop
 
-    def start(self, link: SessionLink, deliveries: Sequence[Delivery]) -> None:
+    def start(self, sink: DeliverySink, deliveries: Sequence[Delivery]) -> None:
         """See HandlerRunner; one wake-up of the loop for the whole batch."""
         on_loop: list[Delivery] = []
         in_threads: list[Delivery] = []
         for delivery in deliveries:
             is_async = key_of(delivery.assign) in self._async_handlers
             (on_loop if is_async else in_threads).append(delivery)
-        self._sync.start(link, in_threads)
+        self._sync.start(sink, in_threads)
         if on_loop:
-            self._call_soon(partial(self._begin, link, on_loop))
+            self._call_soon(partial(self._begin, sink, on_loop))
 
     def cancel(self, delivery: Delivery) -> None:
         """See HandlerRunner; an async handler gets asyncio.CancelledError."""
@@ -134,16 +134,16 @@ class LoopRunner:
         with suppress(RuntimeError):
             self._bound_loop.call_soon_threadsafe(callback)
 
-    def _begin(self, link: SessionLink, deliveries: Sequence[Delivery]) -> None:
+    def _begin(self, sink: DeliverySink, deliveries: Sequence[Delivery]) -> None:
         for delivery in deliveries:
-            self._tasks[delivery] = self._bound_loop.create_task(self._run(link, delivery))
+            self._tasks[delivery] = self._bound_loop.create_task(self._run(sink, delivery))
 
-    async def _run(self, link: SessionLink, delivery: Delivery) -> None:
+    async def _run(self, sink: DeliverySink, delivery: Delivery) -> None:
         try:
-            prepared = prepare_or_answer(self._invoker, link, delivery)
+            prepared = prepare_or_answer(self._invoker, sink, delivery)
             if prepared is not None:
                 self._started[delivery] = prepared
-                link.finish(delivery, await self._result_of(delivery, prepared))
+                sink.finish(delivery, await self._result_of(delivery, prepared))
         finally:
             self._started.pop(delivery, None)
             del self._tasks[delivery]
@@ -184,19 +184,19 @@ def is_being_canceled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def prepare_or_answer(invoker: Invoker, link: SessionLink, delivery: Delivery) -> PreparedCall | None:
+def prepare_or_answer(invoker: Invoker, sink: DeliverySink, delivery: Delivery) -> PreparedCall | None:
     """Give the call ready to run, or answer it and give None."""
     if delivery.cancel_reason is not None:
-        link.skip(delivery)
+        sink.skip(delivery)
         return None
     delivery.started_at = now_ms()
     prepared = invoker.prepare(delivery.assign)
     if isinstance(prepared, PreparedCall):
         return prepared
     if isinstance(prepared, frames.Decline):
-        link.decline(delivery, prepared.reason)
+        sink.decline(delivery, prepared.reason)
     else:
-        link.finish(delivery, prepared)
+        sink.finish(delivery, prepared)
     return None
 
 

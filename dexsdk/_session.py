@@ -51,6 +51,7 @@ class Session:
         self._unacknowledged: dict[frames.Token, Delivery] = {}
         self._presented: dict[int, str] = {}
         """Streams and queues named in the Hello that waits for its Welcome."""
+        self._is_connected = False
         self._is_open = False
         self._is_resuming = False
         """Whether the batch that brought the Welcome is not yet over."""
@@ -70,6 +71,11 @@ class Session:
         return not self._running and not self._unacknowledged
 
     @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection, welcome or not."""
+        return self._is_connected
+
+    @property
     def is_open(self) -> bool:
         """Whether the current connection got its Welcome."""
         return self._is_open
@@ -84,8 +90,28 @@ class Session:
         """Whether the server asked to reconnect and nothing holds us here any more [DRAIN-3]."""
         return self._is_leaving and self.is_quiet
 
-    def connect(self) -> frames.Hello:
-        """Begin a connection: the Hello presents all calls that the server may still wait for [WIRE-10]."""
+    def hand_over(self) -> Sequence[Delivery]:
+        """Give up all calls to another session of the worker."""
+        deliveries = (*self._running.values(), *self._unacknowledged.values())
+        self._running.clear()
+        self._unacknowledged.clear()
+        return deliveries
+
+    def holds(self, delivery: Delivery) -> bool:
+        """Whether the call runs here, or its result waits here for its acknowledgement."""
+        token = delivery.assign.token
+        return self._running.get(token) is delivery or self._unacknowledged.get(token) is delivery
+
+    def connect(self, siblings: "Sequence[Session]" = ()) -> frames.Hello:
+        """Begin a connection: the Hello presents all calls that the server may still wait for [WIRE-10].
+
+        That includes the calls of siblings without a connection, which move here: to a server that has just started,
+        a worker that is back without presenting a call has lost it, and it cannot know of the other sessions [WIRE-11].
+        """
+        for sibling in siblings:
+            if not sibling.is_connected and sibling is not self:
+                self._adopt(sibling.hand_over())
+        self._is_connected = True
         for delivery in self._unacknowledged.values():
             # Its stream may serve another call by now, and a number stands for one presented call only.
             delivery.stream = self._streams.next_number()
@@ -109,6 +135,7 @@ class Session:
     def disconnect(self) -> None:
         """The connection is gone, whatever ended it; handlers go on and their results wait for the next one."""
         self._streams.end()
+        self._is_connected = False
         self._is_open = False
         self._is_resuming = False
         self._is_leaving = False
@@ -183,6 +210,12 @@ class Session:
         for delivery in self.running:
             delivery.cancel_reason = delivery.cancel_reason or CANCEL_DRAINING
         return self.running
+
+    def _adopt(self, deliveries: Sequence[Delivery]) -> None:
+        for delivery in deliveries:
+            delivery.stream = self._streams.next_number()
+            calls = self._running if delivery.result is None else self._unacknowledged
+            calls[delivery.assign.token] = delivery
 
     def _receive_frame(self, frame: Received, now: int, orders: Orders) -> None:
         match frame:

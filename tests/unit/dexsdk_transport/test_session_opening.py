@@ -157,6 +157,29 @@ def test_result_that_came_between_hello_and_welcome_is_sent_once_after_it() -> N
     assert sent.count(output_of(delivery)) == 1
 
 
+def test_first_session_to_come_back_presents_the_calls_of_its_siblings() -> None:
+    """[WIRE-3, WIRE-10]: a server that has just started cannot know that there is another session to wait for."""
+    first, second = SessionScript().connected(), SessionScript().connected()
+    running, answered = second.run(), second.run()
+    second.finish(answered)
+    sessions = (first.session, second.session)
+    for session in sessions:
+        session.disconnect()
+    hello = first.session.connect(sessions)
+    assert [call.token for call in hello.running] == [running.assign.token, answered.assign.token]
+    assert first.session.holds(running)
+    assert second.session.connect(sessions).running == ()
+
+
+def test_calls_of_a_connected_sibling_stay_where_they_are() -> None:
+    """[WIRE-3]"""
+    first, second = SessionScript().connected(), SessionScript().connected()
+    running = second.run()
+    first.session.disconnect()
+    assert first.session.connect((first.session, second.session)).running == ()
+    assert second.session.holds(running)
+
+
 def test_acknowledged_result_is_not_presented() -> None:
     """[WIRE-10]"""
     script = SessionScript().connected()
