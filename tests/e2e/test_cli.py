@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from dextools.cli.app import build_app
 from dextools.local_processes import start_worker
 from tests.support.server_process import ServerProcess
-
-DEX = Path(sys.executable).with_name("dex")
 
 ORDER = '{"order_id": "o", "customer": "Ada", "amount": 4990, "address": "Main Street 1"}'
 
@@ -30,22 +30,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 class Dex:
-    """Runs `dex` with `--json` and remembers how it ended."""
+    """Runs `dex` in this process with `--json` and remembers how it ended."""
 
     def __init__(self, server: str) -> None:
-        self._environ = {**os.environ, "DEX_SERVER": server}
+        self._environ = {"DEX_SERVER": server}
         self.code = 0
         self.stderr = ""
 
     def __call__(self, *arguments: str, given: str | None = None) -> Any:
-        ran = self.run("--json", *arguments, given=given)
-        self.code, self.stderr = ran.returncode, ran.stderr
-        return json.loads(ran.stdout) if ran.stdout else None
+        stdout = self.run("--json", *arguments, given=given)
+        return json.loads(stdout) if stdout else None
 
-    def run(self, *arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [DEX, *arguments], input=given, capture_output=True, text=True, timeout=60, env=self._environ, check=False
-        )
+    def run(self, *arguments: str, given: str | None = None) -> str:
+        result = CliRunner().invoke(build_app(), arguments, input=given, env=self._environ)
+        self.code, self.stderr = result.exit_code, result.stderr
+        return result.stdout
 
     @property
     def error(self) -> dict[str, Any]:
@@ -83,7 +82,7 @@ def test_a_history_is_followed_to_the_end_as_json_lines(dex: Dex) -> None:
     """[HIST-5, SURF-21] `--follow` shows every event and ends with the Flow."""
     dex("flow", "start", "OrderFlow", "--id", "followed", "--input", ORDER)
     dex("flow", "publish", "followed", "approval", "true")
-    lines = dex.run("flow", "history", "followed", "--follow", "--json").stdout.splitlines()
+    lines = dex.run("flow", "history", "followed", "--follow", "--json").splitlines()
     kinds = [json.loads(line)["kind"] for line in lines]
     assert (kinds[0], kinds[-1]) == ("FlowStarted", "FlowClosed")
 
@@ -150,7 +149,7 @@ def test_a_second_start_of_a_running_flow_is_a_conflict(dex: Dex) -> None:
 def test_the_same_request_is_the_same_start(dex: Dex) -> None:
     """[START-3] a repeat gets the stored answer; other content is refused."""
     start = ("flow", "start", "OrderFlow", "--id", "repeated", "--request-id", "r1", "--input")
-    assert dex(*start, ORDER)["run_id"] == dex(*start, ORDER.replace(" ", ""))["run_id"]
+    assert dex(*start, ORDER)["run_id"] == dex(*start, ORDER.replace(": ", ":"))["run_id"]
     dex(*start, ORDER.replace("4990", "1"))
     assert (dex.code, dex.error["code"]) == (4, "REQUEST_CONFLICT")
 
@@ -162,12 +161,18 @@ def test_health_shows_the_server_as_serving(dex: Dex) -> None:
     assert health["connected_workers"] == 1
 
 
-def test_no_server_is_exit_code_5() -> None:
+def test_the_installed_command_without_a_server_is_exit_code_5() -> None:
     """[SURF-20] unavailable, and the address that was tried."""
-    dex = Dex("127.0.0.1:1")
-    dex("health", "--timeout", "2")
-    assert (dex.code, dex.error["code"]) == (5, "UNAVAILABLE")
-    assert "127.0.0.1:1" in dex.error["message"]
+    ran = subprocess.run(
+        [Path(sys.executable).with_name("dex"), "health", "--server", "127.0.0.1:1", "--timeout", "2", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    error = json.loads(ran.stderr)["error"]
+    assert (ran.returncode, ran.stdout, error["code"]) == (5, "", "UNAVAILABLE")
+    assert "127.0.0.1:1" in error["message"]
 
 
 def test_data_for_people_is_escaped(dex: Dex) -> None:
@@ -175,7 +180,7 @@ def test_data_for_people_is_escaped(dex: Dex) -> None:
     hostile = json.dumps({"order_id": "\x1b[2J", "customer": "\u202eAda", "amount": 1, "address": "x"})
     dex("flow", "start", "OrderFlow", "--id", "hostile \u202e", "--input", hostile)
     for arguments in (("flow", "list"), ("flow", "history", "hostile \u202e", "--full")):
-        shown = dex.run(*arguments).stdout
+        shown = dex.run(*arguments)
         assert "hostile" in shown or "FlowStarted" in shown
         assert "\x1b" not in shown
         assert "\u202e" not in shown

@@ -12,10 +12,30 @@ from dextools.terminal_text import cell, instant_text, table
 SUMMARY_LENGTH = 110
 """Characters of one summary; `--full` shows everything."""
 
-FIELD_ORDER = ("step_execution_id", "method", "attempt", "delivery", "decision", "failure", "wait", "channel", "status")
+FIELD_ORDER = ("step_execution_id", "method", "attempt", "delivery", "decision", "failure", "resolution", "wait")
 """Fields that come first, because they say which Step and which try an event is about, and how it ended."""
 
-HIDDEN_FIELDS = frozenset({"input", "context", "incarnation", "number", "from_step", "options", "deadline", "request"})
+LAST_FIELD = "worker_id"
+"""Long, and the same in many rows."""
+
+HIDDEN_FIELDS = frozenset(
+    {
+        "flow_id",
+        "run_id",
+        "request_id",
+        "request",
+        "ordinal",
+        "number",
+        "step_type",
+        "from_step",
+        "options",
+        "input",
+        "context",
+        "incarnation",
+        "deadline",
+        "consumed",
+    }
+)
 """Fields that a summary leaves out: long, or said elsewhere."""
 
 
@@ -47,8 +67,8 @@ def summary(data: Mapping[str, Any]) -> str:
     if isinstance(output, Mapping):
         fields.update(output)
         del fields["output"]
-    names = [name for name in FIELD_ORDER if name in fields] + [name for name in fields if name not in FIELD_ORDER]
-    text = " ".join(f"{name}={_short(name, fields[name])}" for name in names if _is_telling(fields[name]))
+    names = sorted((name for name in fields if _is_telling(fields[name])), key=_rank)
+    text = " ".join(f"{name}={_short(name, fields[name])}" for name in names)
     text = text.removeprefix("step_execution_id=")
     return text if len(text) <= SUMMARY_LENGTH else f"{text[: SUMMARY_LENGTH - 3]}..."
 
@@ -57,8 +77,14 @@ def _text(data: Mapping[str, Any], *, full: bool) -> str:
     return _json(data) if full else summary(data)
 
 
+def _rank(name: str) -> int:
+    if name in FIELD_ORDER:
+        return FIELD_ORDER.index(name)
+    return len(FIELD_ORDER) + (name == LAST_FIELD)
+
+
 def _is_telling(value: Any) -> bool:
-    return value is not None and value not in ("", [], {}, 0, False)
+    return value is not None and value not in ("", "NONE", [], {}, 0, False)
 
 
 def _short(name: str, value: Any) -> str:
@@ -73,6 +99,8 @@ def _short(name: str, value: Any) -> str:
             return f"{kind}({', '.join(_condition(condition) for condition in conditions)})"
         case "writes" | "attributes", [*pairs]:
             return ",".join(f"{pair['key']}:{_json(pair['value'])}" for pair in pairs)
+        case "messages", [*messages]:
+            return ",".join(_json(message["value"]) for message in messages)
         case _:
             return _json(value)
 

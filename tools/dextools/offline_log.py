@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dexd.log.directory import log_path
 from dexd.log.errors import LogDamagedError, LogError
 from dexd.log.event_log import EventLog
 from dexd.log.sqlite_reader import OfflineLog
-from dexd.partition import log_path
 from dextools.cli.errors import CommandError, ExitCode
 
 
