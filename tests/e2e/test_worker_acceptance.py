@@ -29,6 +29,7 @@ from dexsdk import (
     rpc,
 )
 from tests.support.server_process import ServerProcess
+from tests.support.tcp_proxy import TcpProxy
 
 WAIT_S = 30.0
 
@@ -93,9 +94,9 @@ class World:
         self._stack = stack
 
     async def worker(
-        self, pull: PullWorkerOptions, *, is_ready: bool = True
+        self, pull: PullWorkerOptions, *, is_ready: bool = True, address: str | None = None
     ) -> "tuple[AsyncWorker, asyncio.Task[None]]":
-        worker = AsyncWorker(self.registry, None, WorkerOptions(server_address=self.address, pull=pull))
+        worker = AsyncWorker(self.registry, None, WorkerOptions(server_address=address or self.address, pull=pull))
         task = asyncio.create_task(worker.start())
         self._stack.push_async_callback(_end, worker, task)
         if is_ready:
@@ -246,3 +247,64 @@ async def test_running_calls_survive_a_killed_server(data_dir: Path) -> None:
             assert here.gate.began == 50
             # Inside the block, so that the worker drains while somebody answers.
             await worker.stop()
+
+
+class BriefStep(Step[float]):
+    """Takes its input's time."""
+
+    async def execute(self, context: Context, input: float) -> StepDecision:
+        await asyncio.sleep(input)
+        return graceful_complete(input)
+
+
+class BriefFlow(Flow[float]):
+    def get_steps(self) -> StepList[float]:
+        return StepList.start_step(BriefStep())
+
+
+@pytest.mark.slow
+async def test_calls_survive_resets_of_their_session(data_dir: Path) -> None:
+    """[W10, WIRE-9, WIRE-10]: every call has one accepted result, and none waits for its method timeout."""
+    async with world(data_dir) as here, TcpProxy(here.address) as proxy:
+        registry = Registry((BriefFlow(),), allow_async_handlers=True)
+        pull = PullWorkerOptions(max_concurrent_tasks=64, reserved_rpc_tasks=0)
+        worker = AsyncWorker(registry, None, WorkerOptions(server_address=proxy.address, pull=pull))
+        task = asyncio.create_task(worker.start())
+        await worker.wait_pull_registered(WAIT_S)
+        async with AsyncClient(registry, None, ClientOptions(server_address=here.address)) as client:
+            flow_ids = [f"brief-{number}" for number in range(200)]
+            await asyncio.gather(*(client.start_flow(BriefFlow, flow_id, 0.3) for flow_id in flow_ids))
+            waits = asyncio.gather(*(client.wait_for_flow(flow_id, WAIT_S) for flow_id in flow_ids))
+            for _ in range(10):
+                await asyncio.sleep(0.15)
+                proxy.cut()
+            assert {result.status for result in await waits} == {FlowStatus.COMPLETED}
+            for flow_id in flow_ids:
+                kinds = [event.kind for event in (await client.get_history(flow_id)).events]
+                assert kinds.count("ExecuteCompleted") == 1
+                assert "ExecuteFailed" not in kinds
+        await worker.close()
+        await task
+
+
+@pytest.mark.slow
+async def test_deaf_worker_is_found_and_its_call_runs_elsewhere(data_dir: Path) -> None:
+    """[W9, WIRE-7]: what the worker says does not help it; only an answer to a Ping does."""
+    settings = ("--set", "matching.ping_interval=1s", "--set", "matching.pong_timeout=1s")
+    async with world(data_dir, *settings) as here, TcpProxy(here.address) as proxy:
+        pull = PullWorkerOptions(max_concurrent_tasks=4, stop_drain_timeout=0.1)
+        deaf, _ = await here.worker(pull, address=proxy.address)
+        (flow_id,) = await here.start(1)
+        await here.gate.has_running(1)
+        proxy.is_answering = False
+        await here.worker(pull)
+        await here.gate.has_running(2)
+        here.gate.is_open.set()
+        await here.finish([flow_id])
+        dispatches = [
+            event.data["worker_id"]
+            for event in (await here.client.get_history(flow_id)).events
+            if event.kind == "StepDispatched"
+        ]
+        assert len(set(dispatches)) == 2
+        await deaf.close()
