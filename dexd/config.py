@@ -25,6 +25,7 @@ class ApiSection(msgspec.Struct, frozen=True):
     """What clients and workers connect to."""
 
     listen: Annotated[ListenAddress, Address()] = ListenAddress("127.0.0.1", 8801)
+    """Where the server listens; port 0 lets the operating system choose."""
     max_wait_ms: Annotated[int, Duration("1s", "60s")] = 60_000
     """How long one poll is held [WAITAPI-1]."""
     max_message_bytes: Annotated[int, Size("64 KiB", "256 MiB")] = 16 << 20
@@ -37,10 +38,13 @@ class StoreSection(msgspec.Struct, frozen=True):
     """Where and how the log is kept."""
 
     data_dir: Annotated[Path, Directory()] = Path("./dexd-data")
+    """Directory of the log; one server at a time may use it [ARCH-6]."""
     synchronous: Annotated[Synchronous, Choice(("full", "extra"))] = "full"
+    """SQLite's synchronous setting; both fsync every commit, extra also the directory."""
     commit_batch_max: Annotated[int, Count(1, 4_000)] = 1_000
     """Events per transaction; the most is what one SQL statement can carry."""
     snapshot_every_events: Annotated[int, Count(1, 100_000)] = 200
+    """Events of a run between two snapshots of its state; fewer make a restart faster and commits larger."""
 
 
 class MatchingSection(msgspec.Struct, frozen=True):
@@ -51,12 +55,18 @@ class MatchingSection(msgspec.Struct, frozen=True):
     accept_timeout_ms: Annotated[int, Duration("10ms", "1h")] = 5_000
     resume_wait_ms: Annotated[int, Duration("0s", "1h")] = 5_000
     ping_interval_ms: Annotated[int, Duration("10ms", "1h")] = 20_000
+    """How often each session is pinged [WIRE-7]."""
     pong_timeout_ms: Annotated[int, Duration("10ms", "1h")] = 10_000
+    """How long a ping may stay unanswered, and a full session unread, before the session is closed [WIRE-6, WIRE-7]."""
     max_concurrent_tasks_cap: Annotated[int, Count(1, 100_000)] = 256
     max_streams: Annotated[int, Count(1, 10_000_000)] = 100_000
+    """Logical streams of all workers together [QUEUE-3]."""
     max_queue_length: Annotated[int, Count(1, 4_096)] = 256
+    """Characters in a queue's name [QUEUE-3]."""
     max_flow_types: Annotated[int, Count(1, 100_000)] = 256
+    """Flow types of one worker [QUEUE-3]."""
     max_flow_type_length: Annotated[int, Count(1, 4_096)] = 256
+    """Characters in a Flow type's name [QUEUE-3]."""
     session_buffer_bytes: Annotated[int, Size("64 KiB", "1 GiB")] = 4 << 20
     """What one session buffers towards a worker that does not read [WIRE-6]."""
 

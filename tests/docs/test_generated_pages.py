@@ -17,3 +17,11 @@ def test_docstrings_below_fields_are_read_from_the_source() -> None:
     """What the tables call a meaning."""
     assert len(member_docs(ExitCode)) == len(ExitCode)
     assert attribute_docs(ExitCode)["USAGE"].startswith("The command line is wrong")
+
+
+def test_every_setting_and_option_says_what_it_means() -> None:
+    """[SURF-13] no empty cell in the table of settings, no option without help."""
+    rows = [line for line in PAGES["configuration.md"]().splitlines() if line.startswith("| `")]
+    assert [row for row in rows if row.endswith("|  |")] == []
+    options = [line for line in PAGES["cli.md"]().splitlines() if line.startswith("- `")]
+    assert [line for line in options if line.endswith("`: ")] == []

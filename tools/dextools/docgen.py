@@ -136,7 +136,8 @@ def _command_lines(path: str, app: typer.Typer) -> Iterator[str]:
     for command in command_docs(app, path):
         arguments = "".join(f" {parameter.shown}" for parameter in command.parameters if parameter.is_argument)
         own = [parameter for parameter in command.parameters if parameter.name not in GLOBAL_OPTIONS]
-        yield from ("", f"### {command.path}{arguments}", "", *command.help.splitlines(), "")
+        yield from ("", f"### {command.path}{arguments}", "", *command.help.splitlines())
+        yield from ([""] if own else [])
         yield from _parameter_lines(own)
 
 
