@@ -1,12 +1,18 @@
-"""`make demo` [SURF-1]."""
+"""`make demo` [SURF-1] and `make dev` [SURF-3]."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+from dexsdk import Client, ClientOptions
 from dextools.local_processes import CHECKOUT
+from examples.reminders import ReminderFlow, ReminderPlan
+from examples.worker import example_registry
 
 DEMO_SECONDS_MAX = 60
 """[SURF-1] under 60 s after installation."""
@@ -31,3 +37,27 @@ def test_the_demo_survives_a_sigkill_of_the_server_and_shows_each_history() -> N
     for title in ("order-1001: COMPLETED", "reminder-ada: COMPLETED", "transfer-7: FAILED, given back to alice"):
         assert any(title in line for line in lines), title
     assert "none accepted twice" in lines[-1]
+
+
+@pytest.mark.slow
+def test_development_runs_a_server_and_a_worker_until_ctrl_c(tmp_path: Path) -> None:
+    """[SURF-3] the address is printed, the example Flows are served, Ctrl+C ends all three processes."""
+    arguments = ["--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "dextools.dev", *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=CHECKOUT,
+        start_new_session=True,
+    ) as dev:
+        assert dev.stdout is not None
+        said = [dev.stdout.readline() for _ in range(3)]
+        address = said[0].split()[3].rstrip(",")
+        with Client(example_registry(), None, ClientOptions(server_address=address)) as client:
+            client.start_flow(ReminderFlow, "r", ReminderPlan("ada", times=1, interval=0.01))
+            assert client.wait_for_flow("r", timeout=30).single_output(str) == "all 1 sent"
+        # A terminal sends the signal to every process of the group.
+        os.killpg(dev.pid, signal.SIGINT)
+        assert dev.wait(30) == 0
+    with pytest.raises(ProcessLookupError):
+        os.killpg(dev.pid, 0)
