@@ -186,10 +186,11 @@ class WorkerEngine:
 
     def _link_of(self, delivery: Delivery) -> SessionLink:
         """Find the link whose session holds the call now; calls move when sessions break [WIRE-10]."""
-        for link in self._links:
-            if link.holds(delivery):
-                return link
-        # It lost its slot by force; its late result may go out on any session [LOST-3].
+        if len(self._links) > 1:
+            for link in self._links:
+                if link.holds(delivery):
+                    return link
+        # There is one only, or the call lost its slot by force and its late result may go out anywhere [LOST-3].
         return self._links[0]
 
     def _settle_registration(self) -> None:

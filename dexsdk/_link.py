@@ -38,6 +38,9 @@ class LinkOwner(DeliverySink, Protocol):
     def on_progress(self) -> None:
         """Something changed that somebody may wait for: registrations, results, acknowledgements."""
 
+    def abort(self, failure: Exception | None = None) -> None:
+        """The link is broken beyond repair; `start` raises the failure."""
+
     def on_session_ended(self, status: RemoteStatus, *, was_welcome: bool) -> None:
         """A connection ended or could not be made; the link tries again unless it is closed."""
 
@@ -122,6 +125,12 @@ class SessionLink:
             self._runner.cancel(delivery)
 
     def _run(self) -> None:
+        try:
+            self._stay_connected()
+        except Exception as error:  # noqa: BLE001 -- a worker without its reader must end loudly, not sit there
+            self._owner.abort(error)
+
+    def _stay_connected(self) -> None:
         while not self._closed.is_set():
             status = self._converse()
             with self._lock:

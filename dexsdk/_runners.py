@@ -135,8 +135,9 @@ class LoopRunner:
             self._bound_loop.call_soon_threadsafe(callback)
 
     def _begin(self, sink: DeliverySink, deliveries: Sequence[Delivery]) -> None:
+        create_task = self._bound_loop.create_task
         for delivery in deliveries:
-            self._tasks[delivery] = self._bound_loop.create_task(self._run(sink, delivery))
+            self._tasks[delivery] = create_task(self._run(sink, delivery))
 
     async def _run(self, sink: DeliverySink, delivery: Delivery) -> None:
         try:

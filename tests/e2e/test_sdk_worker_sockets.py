@@ -122,8 +122,8 @@ class Running:
         return self.opened[1].stream
 
 
-def worker_of(step: ProbeStep, server: ScriptedPeer, drain_s: float = 10.0) -> AsyncWorker:
-    pull = PullWorkerOptions(max_concurrent_tasks=4, stop_drain_timeout=drain_s, app_worker_id="w")
+def worker_of(step: ProbeStep, server: ScriptedPeer, drain_s: float = 10.0, **more: Any) -> AsyncWorker:
+    pull = PullWorkerOptions(max_concurrent_tasks=4, stop_drain_timeout=drain_s, app_worker_id="w", **more)
     registry = Registry((ProbeFlow(step),), allow_async_handlers=True)
     return AsyncWorker(registry, None, WorkerOptions(server_address=server.address, pull=pull))
 
@@ -290,6 +290,20 @@ async def test_permanent_rejection_reaches_the_waiter_and_the_worker_goes_on(pro
         await task
 
 
+async def test_permanent_rejection_ends_the_worker_that_asks_for_it(probe: Probe) -> None:
+    """[READY-7]"""
+    with ScriptedPeer() as server:
+        worker = worker_of(AwaitingStep(probe), server, stop_on_permanent_stream_rejection=True)
+        task = asyncio.create_task(worker.start())
+        peer = await aside(server.worker)
+        peer.send(frames.Welcome(1, "peer", 20_000, 256, 1 << 24))
+        _, flow = await aside(peer.take, frames.OpenStream), await aside(peer.take, frames.OpenStream)
+        peer.send(frames.StreamRejected(flow.stream, "PERMISSION_DENIED", "X", "not yours", permanent=True))
+        with pytest.raises(PullRegistrationError, match="not yours"):
+            await task
+        await aside(peer.take, frames.Goodbye)
+
+
 async def test_wait_times_out_and_stop_before_readiness_is_an_error(probe: Probe) -> None:
     """[READY-2]"""
     with ScriptedPeer() as server:
@@ -405,6 +419,37 @@ def test_sync_worker_serves_until_it_is_stopped(probe: Probe) -> None:
         worker.close()
         serving.join(WAIT_S)
         assert not serving.is_alive()
+
+
+def test_worker_with_one_slot_warns_that_rpcs_may_wait(probe: Probe, caplog: pytest.LogCaptureFixture) -> None:
+    """[RES-2]: once, and not with an explicit reserve."""
+    with ScriptedPeer() as server:
+        for pull in (PullWorkerOptions(max_concurrent_tasks=1), PullWorkerOptions(1, reserved_rpc_tasks=0)):
+            options = WorkerOptions(server_address=server.address, pull=pull)
+            worker = Worker(Registry((ProbeFlow(ThreadStep(probe)),)), None, options)
+            serving = threading.Thread(target=worker.start)
+            serving.start()
+            server.worker()
+            worker.stop()
+            serving.join(WAIT_S)
+    assert caplog.text.count("rpcs_may_wait_behind_steps") == 1
+
+
+class FixedCredential:
+    def token(self) -> str:
+        return "secret"
+
+
+def test_every_session_carries_the_token(probe: Probe) -> None:
+    """[SEC-2]"""
+    with ScriptedPeer() as server:
+        options = WorkerOptions(server_address=server.address, credential=FixedCredential())
+        worker = Worker(Registry((ProbeFlow(ThreadStep(probe)),)), None, options)
+        serving = threading.Thread(target=worker.start)
+        serving.start()
+        assert server.worker().session.metadata["authorization"] == "Bearer secret"
+        worker.stop()
+        serving.join(WAIT_S)
 
 
 def test_sync_worker_refuses_coroutine_handlers(probe: Probe) -> None:

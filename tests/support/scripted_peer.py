@@ -44,7 +44,8 @@ class PeerSession:
         self._context = context
         self._outgoing: queue.SimpleQueue[bytes | Refusal | None] = queue.SimpleQueue()
         self._incoming: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._skipped: list[Any] = []
+        self.metadata = dict(context.invocation_metadata())
+        """What the SDK sent with the call."""
 
     def read(self) -> None:
         """Read until the peer ends; runs in a thread of its own."""
