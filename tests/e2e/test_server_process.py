@@ -18,7 +18,7 @@ from dexpb.v1 import flow_service_pb2 as pb
 from dexpb.v1 import frames
 from tests.support.api_calls import describe, fresh, start
 from tests.support.api_client import ApiClient, RefusedError, hello
-from tests.support.server_process import ServerProcess
+from tests.support.server_process import SERVE, ServerProcess
 
 pytestmark = pytest.mark.slow
 
@@ -146,6 +146,27 @@ def test_damaged_log_exits_with_4(data_dir: Path) -> None:
     with ServerProcess(data_dir) as process:
         assert process.ready == {}
         assert process.wait() == 4
+
+
+def test_storage_that_fails_while_running_exits_with_5_and_loses_nothing_acknowledged(data_dir: Path) -> None:
+    """[SURF-12, ARCH-4]: a file size limit stands for a broken disk, which is an I/O error too."""
+    limited = ("bash", "-c", 'ulimit -f 1024; exec "$@"', "bash", *SERVE)
+    acknowledged: list[str] = []
+    refusal: RefusedError | None = None
+    with ServerProcess(data_dir, command=limited) as server, ApiClient(server.address) as api:
+        while refusal is None:
+            flow_id = fresh("large")
+            try:
+                start(api, flow_id, input=b"1" * 300_000)
+            except RefusedError as error:
+                refusal = error
+            else:
+                acknowledged.append(flow_id)
+        assert refusal.code == "UNAVAILABLE"
+        assert server.wait() == 5
+    assert acknowledged
+    with ServerProcess(data_dir) as server, ApiClient(server.address) as api:
+        assert {describe(api, flow_id).status for flow_id in acknowledged} == {"RUNNING"}
 
 
 # ---- the end -----------------------------------------------------------------------------------------------------

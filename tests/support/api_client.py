@@ -52,6 +52,7 @@ class ApiClient:
     """Calls to one server."""
 
     def __init__(self, address: str) -> None:
+        self.address = address
         options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
         self.channel = grpc.insecure_channel(address, options=options)
 
@@ -158,18 +159,27 @@ class WorkerSessionCall(_Call):
         self.send_bytes(SessionBatch(frames=msgspec.msgpack.encode(batch)).SerializeToString())
 
     def next_frame(self, frame_type: type[FrameType]) -> FrameType:
-        """Wait for the next frame of that type; Pings are answered, other frames before it are dropped."""
+        """Wait for the next frame of that type; others stay for later calls, except Pings, which are answered."""
+        position = 0
         while True:
-            while not self._unread:
-                message = self.read_bytes()
-                assert message is not None, "the session ended"
-                data = SessionBatch.FromString(message).frames
-                self._unread = msgspec.msgpack.decode(data, type=list[frames.ServerFrame])
-            frame = self._unread.pop(0)
+            while position < len(self._unread):
+                frame = self._unread[position]
+                if isinstance(frame, frame_type):
+                    del self._unread[position]
+                    return frame
+                position += 1
+            position = len(self._unread)
+            self._receive()
+
+    def _receive(self) -> None:
+        message = self.read_bytes()
+        assert message is not None, "the session ended"
+        received = msgspec.msgpack.decode(SessionBatch.FromString(message).frames, type=list[frames.ServerFrame])
+        for frame in received:
             if isinstance(frame, frames.Ping):
                 self.send(frames.Pong(frame.nonce))
-            if isinstance(frame, frame_type):
-                return frame
+            else:
+                self._unread.append(frame)
 
 
 def hello(worker_id: str, *flows: frames.FlowDescriptor, **changes: Any) -> frames.Hello:
