@@ -1,7 +1,6 @@
 """The only place with clocks and randomness: server time and everything that is minted [ARCH-1, TIMER-6]."""
 
 import random
-import secrets
 import time
 from collections.abc import Callable
 
@@ -42,12 +41,21 @@ class ServerClock:
 
 def mint() -> Minted:
     """Make what one client command may need. IDs are opaque; the seed only spreads retries [ID-5, RETRY-2]."""
-    return Minted(RunId(secrets.token_hex(16)), random.getrandbits(63), mint_request_id())
+    return Minted(RunId(_token()), _draws.getrandbits(63), mint_request_id())
 
 
 def mint_request_id() -> RequestId:
     """Make a request ID for a caller that gave none [START-6]."""
-    return RequestId(secrets.token_hex(16))
+    return RequestId(_token())
+
+
+_draws = random.Random()
+"""Seeded by the operating system when the process starts. IDs need to be unique, not secret, and asking the system for
+each of them would hand the interpreter lock to another thread every time."""
+
+
+def _token() -> str:
+    return f"{_draws.getrandbits(128):032x}"
 
 
 def stopwatch_ms() -> float:
