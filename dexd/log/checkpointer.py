@@ -12,7 +12,11 @@ from dexd.log import queries
 from dexd.log.connection import WAL_BYTES_KEPT
 
 WAL_BYTES_PATIENT = 40 << 20
-"""Beyond this the writer waits for readers, up to the busy timeout; the rest to 64 MiB is for commits until then."""
+"""Beyond this the writer waits for readers, up to the busy timeout; the rest to 64 MiB is for commits until then.
+
+None of our readers takes that long. A foreign one may, a forgotten shell for instance: then availability goes before
+size, and the next wait is due when the WAL has grown by half.
+"""
 
 STEP_BYTES = 1 << 20
 """The file is measured, and an unsuccessful checkpoint repeated, each time about this much was written."""
@@ -29,6 +33,7 @@ class Checkpointer:
         self._wal = path.with_name(f"{path.name}-wal")
         self._unmeasured_bytes = 0
         self._due_bytes = WAL_BYTES_KEPT
+        self._patience_bytes = WAL_BYTES_PATIENT
         self._is_complete = False
 
     def count(self, written_bytes: int) -> None:
@@ -48,9 +53,13 @@ class Checkpointer:
         wal_bytes = self._wal.stat().st_size
         if wal_bytes <= WAL_BYTES_KEPT:
             self._due_bytes = WAL_BYTES_KEPT
+            self._patience_bytes = WAL_BYTES_PATIENT
+        elif wal_bytes > self._patience_bytes:
+            self._patience_bytes = wal_bytes * 3 // 2
+            self._run(queries.CHECKPOINT_PATIENTLY)
         elif wal_bytes > self._due_bytes:
             self._due_bytes = wal_bytes + STEP_BYTES
-            self._run(queries.CHECKPOINT if wal_bytes <= WAL_BYTES_PATIENT else queries.CHECKPOINT_PATIENTLY)
+            self._run(queries.CHECKPOINT)
 
     def checkpoint(self) -> None:
         """Copy what there is, as far as readers allow it without waiting."""

@@ -41,11 +41,11 @@ def open_writer(path: Path, synchronous: Synchronous) -> sqlite3.Connection:
     try:
         known = known_migrations()
         check_header(connection, known)
-        _set(connection, "journal_mode", "wal")
-        _set(connection, "synchronous", _SYNCHRONOUS_LEVEL[synchronous])
-        _set(connection, "foreign_keys", 1)
-        _set(connection, "wal_autocheckpoint", 0)
-        _set(connection, "journal_size_limit", WAL_BYTES_KEPT)
+        set_pragma(connection, "journal_mode", "wal")
+        set_pragma(connection, "synchronous", _SYNCHRONOUS_LEVEL[synchronous])
+        set_pragma(connection, "foreign_keys", 1)
+        set_pragma(connection, "wal_autocheckpoint", 0)
+        set_pragma(connection, "journal_size_limit", WAL_BYTES_KEPT)
         migrate(connection, known)
     except sqlite3.Error as error:
         connection.close()
@@ -71,8 +71,8 @@ def open_reader(path: Path) -> sqlite3.Connection:
             raise LogDamagedError(
                 f"{path} has schema {schema}, this release reads {len(known)}; start the server on it"
             )
-        _set(connection, "query_only", 1)
-        _set(connection, "wal_autocheckpoint", 0)
+        set_pragma(connection, "query_only", 1)
+        set_pragma(connection, "wal_autocheckpoint", 0)
     except sqlite3.Error as error:
         connection.close()
         raise reading_error(error, f"cannot open {path}") from error
@@ -100,7 +100,7 @@ def _connect(uri: str) -> sqlite3.Connection:
         raise reading_error(error, f"cannot open {uri}") from error
 
 
-def _set(connection: sqlite3.Connection, pragma: str, value: int | str) -> None:
+def set_pragma(connection: sqlite3.Connection, pragma: str, value: int | str) -> None:
     """Set a pragma and read it back, because SQLite ignores what it cannot do without a word."""
     connection.execute(f"PRAGMA {pragma} = {value}")
     (found,) = connection.execute(f"PRAGMA {pragma}").fetchone()

@@ -4,7 +4,7 @@ What a user may page through for long is read by `reading` instead, off the even
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import local
@@ -59,7 +59,7 @@ class SqliteReader:
         rows = self._rows(queries.LAST_EVENT, ())
         return int(rows[0][1]) if rows else 0
 
-    def open_runs(self) -> Iterator[StoredRun]:
+    def open_runs(self) -> Generator[StoredRun, None, None]:
         """Stream them from a connection of their own, whose snapshot holds back the WAL until the iterator is done."""
         with closing(open_reader(self._path)) as connection:
             try:

@@ -1,0 +1,93 @@
+"""What every source of pages must do; the one for logs in memory is held to it as the one with connections."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from dexd.log.errors import LogUnavailableError
+from dexd.log.event_log import EventLog, RunFilter
+from dexd.log.memory_log import MemoryLog
+from dexd.log.reading import HISTORY_PAGE_BYTES_MAX, InlinePages, LogPages, SqlitePages
+from dexd.log.sqlite_log import SqliteLog
+from tests.support.log_author import LogAuthor, run_row
+
+MIB = 1 << 20
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def source(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[EventLog, LogPages]]:
+    """A log and the pages of it."""
+    if request.param == "memory":
+        memory = MemoryLog()
+        yield memory, InlinePages(memory)
+        return
+    with SqliteLog.open(tmp_path / "log.db") as log:
+        async with SqlitePages(tmp_path / "log.db") as pages:
+            yield log, pages
+
+
+@pytest.fixture
+def author(source: tuple[EventLog, LogPages]) -> LogAuthor:
+    return LogAuthor(source[0])
+
+
+@pytest.fixture
+def pages(source: tuple[EventLog, LogPages]) -> LogPages:
+    return source[1]
+
+
+async def versions(pages: LogPages, from_version: int, limit: int = 1_000) -> list[int]:
+    return [event.version for event in await pages.history(1, from_version, limit)]
+
+
+async def test_history_comes_in_pages(author: LogAuthor, pages: LogPages) -> None:
+    """[HIST-5]"""
+    batch = author.append(*(author.event(1) for _ in range(5)), author.event(2))
+    assert await pages.history(1, 1, 10) == batch.events[:5]
+    assert await versions(pages, 2, 3) == [2, 3, 4]
+    assert await versions(pages, 6) == []
+    assert await pages.history(3, 1, 10) == []
+
+
+async def test_page_of_history_ends_at_4_mib(author: LogAuthor, pages: LogPages) -> None:
+    """[HIST-5]"""
+    author.append(*(author.event(1, payload=bytes(size)) for size in (MIB, 3 * MIB, 1, MIB, 3 * MIB - 1, 0)))
+    assert HISTORY_PAGE_BYTES_MAX == 4 * MIB
+    assert await versions(pages, 1) == [1, 2]
+    assert await versions(pages, 2) == [2, 3]
+    assert await versions(pages, 3) == [3, 4, 5, 6]
+
+
+async def test_larger_event_is_a_page_of_its_own(author: LogAuthor, pages: LogPages) -> None:
+    author.append(*(author.event(1, payload=bytes(size)) for size in (5 * MIB, 0, 5 * MIB)))
+    assert await versions(pages, 1) == [1]
+    assert await versions(pages, 2) == [2]
+    assert await versions(pages, 3) == [3]
+
+
+async def test_runs_are_listed_as_by_the_log(author: LogAuthor, pages: LogPages) -> None:
+    rows = [run_row(stream_id) for stream_id in (1, 2, 3)]
+    for row in rows:
+        author.start(row)
+    assert await pages.runs(RunFilter(), 2) == [rows[2], rows[1]]
+    assert await pages.runs(RunFilter(before_stream_id=2), 2) == [rows[0]]
+
+
+async def test_page_shows_every_commit_before_it(author: LogAuthor, pages: LogPages) -> None:
+    """[SEARCH-7]"""
+    for version in range(1, 6):
+        author.append(author.event(1))
+        assert await versions(pages, 1) == list(range(1, version + 1))
+
+
+async def test_many_read_at_once(author: LogAuthor, pages: LogPages) -> None:
+    author.append(*(author.event(1) for _ in range(3)), runs=[run_row(1)])
+    read = await asyncio.gather(*(versions(pages, 1) for _ in range(20)))
+    assert read == [[1, 2, 3]] * 20
+
+
+async def test_log_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LogUnavailableError):
+        await SqlitePages(tmp_path / "log.db").open()

@@ -1,0 +1,64 @@
+"""Statements stay few and use their indexes."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dexd.log import queries
+from dexd.log.connection import CACHED_STATEMENTS, open_writer
+
+KEYED = ["LATEST_RUN", "RUN_BY_ID", "RUN_ROWS", "READ_STREAM", "READ_STREAM_OF_TYPES", "READ_ALL", "LIST_RUNS"]
+RECOVERY = ["OPEN_RUNS", "OPEN_RUN_EVENTS"]
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    opened = open_writer(tmp_path / "log.db", "full")
+    yield opened
+    opened.close()
+
+
+def plan(connection: sqlite3.Connection, name: str) -> list[str]:
+    statement: str = getattr(queries, name)
+    parameters: dict[str, int] | tuple[int, ...] = (1,) * statement.count("?")
+    if name == "LIST_RUNS":
+        parameters = dict.fromkeys(("before_stream_id", "flow_type", "status", "flow_id_prefix", "limit"), 1)
+    return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)]
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_look_ups_and_pages_neither_scan_tables_nor_sort(connection: sqlite3.Connection, name: str) -> None:
+    for step in plan(connection, name):
+        assert not step.startswith(("SCAN events", "SCAN runs", "SCAN later", "USE TEMP B-TREE"))
+
+
+@pytest.mark.parametrize("name", RECOVERY)
+def test_recovery_reads_what_is_open_and_does_not_sort(connection: sqlite3.Connection, name: str) -> None:
+    """[ARCH-11]"""
+    steps = plan(connection, name)
+    assert steps[0] == "SCAN runs USING INDEX runs_open"
+    assert all(step.startswith("SEARCH") for step in steps[1:])
+
+
+@pytest.mark.parametrize("rows", [0, 1, 127, 128, 129, 383, 384, 511, 512, 513, 4_000])
+def test_rows_are_spread_over_statements_without_loss(rows: int) -> None:
+    assert sum(queries.row_counts(rows)) == rows
+
+
+def test_common_batches_need_one_statement_and_the_largest_few() -> None:
+    assert all(queries.row_counts(rows) == [rows] for rows in range(1, 129))
+    assert max(len(queries.row_counts(rows)) for rows in range(1, 1_001)) <= 4
+
+
+def test_all_statements_stay_prepared() -> None:
+    """Preparing one costs more than executing it."""
+    counts = {count for rows in range(4_001) for count in queries.row_counts(rows)}
+    constants = [name for name in vars(queries) if name.isupper()]
+    assert 3 * len(counts) + len(constants) <= CACHED_STATEMENTS
+
+
+def test_no_statement_has_more_parameters_than_sqlite_takes(connection: sqlite3.Connection) -> None:
+    """32,766 is the default; builds with less are older than what is required."""
+    assert queries.put_runs(queries.INSERT_ROWS_MAX).count("?") <= 32_766
