@@ -12,6 +12,7 @@ import msgspec
 from google.protobuf.message import DecodeError, Message
 
 from dexd.api.flow_types import FlowTypeDirectory
+from dexd.api.status import internal_error
 from dexd.codec import flow_replies as replies
 from dexd.codec import flow_requests as requests
 from dexd.core.commands import InvokeRpc, StartFlow
@@ -82,11 +83,17 @@ class FlowMethods:
             on_answer(_unknown_method(method))
             return None
         request = self.decode(entry.request_type, body)
-        question = request if isinstance(request, Rejection) else entry.read(request)
+        question = request if isinstance(request, Rejection) else self._read(entry, request)
         if isinstance(question, Rejection):
             on_answer(question)
             return None
         return entry.ask(question, partial(_write, entry.write, on_answer))
+
+    def _read(self, entry: Method, request: Message) -> Any:
+        try:
+            return entry.read(request)
+        except Exception as error:  # noqa: BLE001 - one request that trips us up must not take its session along [ERR-B]
+            return internal_error(error)
 
     def decode(self, request_type: type[Message], body: bytes) -> Any:
         """Parse a request, or refuse it as too large or malformed [ERR-B]."""
