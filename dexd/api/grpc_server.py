@@ -24,11 +24,15 @@ TRANSPORT_BYTES_FACTOR: Final = 2
 """How far above api.max_message_bytes the transport itself refuses. In between, the refusal is ours: typed, and inside
 a session only for the request that is too large. Beyond it nothing is read into memory at all."""
 
+CALLS_MAX: Final = 100_000
+"""Calls open at once, sessions and long polls included; what is beyond is refused by the transport [ARCH-8]."""
+
 
 def create_grpc_server(max_message_bytes: int, handlers: Sequence[grpc.GenericRpcHandler]) -> grpc.aio.Server:
     """Make a server that is not listening yet. Must be called on the running event loop."""
     return grpc.aio.server(
         handlers=handlers,
+        maximum_concurrent_rpcs=CALLS_MAX,
         options=(
             # Two servers on one port would share its connections at random instead of failing at start.
             ("grpc.so_reuseport", 0),
