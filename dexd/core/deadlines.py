@@ -48,6 +48,9 @@ class Deadlines(Generic[Key]):
 
     def pop_due(self, now: int) -> Key | None:
         """Take the earliest key whose deadline is at or before `now`, or None."""
+        if not self._heap or self._heap[0][0] > now:
+            # Nothing is due, be the earliest entry stale or not; this is the usual case and must cost next to nothing.
+            return None
         self._drop_stale()
         if not self._heap or self._heap[0][0] > now:
             return None

@@ -19,6 +19,7 @@ from dexd.core.flow.messages import message_ids, refuse_overflow
 from dexd.core.flow.scheduling import decide_schedule
 from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.ids import MessageId
+from dexd.core.rejections import Rejection
 from dexd.core.values import (
     Condition,
     ConditionKind,
@@ -43,7 +44,7 @@ def decide_wait_for_completed(run: RunState, step: StepExecution, response: Resp
     problem = _invalid_wait(response.wait) or _invalid_effects(response)
     if problem or response.wait is None:
         return _fail_invalid(run, step, problem or "wait_for returned no Wait")
-    refused = refuse_overflow(run, [value for _, value in response.publications])
+    refused = _refuse_publications(run, response)
     if refused is not None:
         return decide_attempt_failed(run, step, Failure(refused.code, refused.message), now=now)
     wait = _install(response.wait, now=now)
@@ -85,7 +86,7 @@ def decide_execute_completed(run: RunState, step: StepExecution, response: Respo
     problem = _invalid_decision(run, decision) or _invalid_effects(response)
     if problem or decision is None:
         return _fail_invalid(run, step, problem or "execute returned no decision")
-    refused = refuse_overflow(run, [value for _, value in response.publications])
+    refused = _refuse_publications(run, response)
     if refused is not None:
         return decide_attempt_failed(run, step, Failure(refused.code, refused.message), now=now)
     completed = ExecuteCompleted(
@@ -121,6 +122,12 @@ def decide_completion(run: RunState) -> list[Event]:
     return []
 
 
+def _refuse_publications(run: RunState, response: Response) -> Rejection | None:
+    if not response.publications:
+        return None
+    return refuse_overflow(run, [value for _, value in response.publications])
+
+
 def _fail_invalid(run: RunState, step: StepExecution, problem: str) -> list[Event]:
     message = f"{step.step_execution_id} {step.method.name.lower()}: {problem}"
     return decide_fail(run, FlowErrorType.INVALID_USER_FLOW_CODE, message)
@@ -153,6 +160,8 @@ def _invalid_effects(response: Response) -> str:
         return f"{len(response.publications)} publications, the limit is {PUBLICATIONS_MAX}"
     if len(response.recorded) > RECORDED_EVENTS_MAX:
         return f"{len(response.recorded)} recorded events, the limit is {RECORDED_EVENTS_MAX}"
+    if not response.locals:
+        return ""
     locals_bytes = sum(len(value) for _, value in response.locals)
     if locals_bytes > STEP_LOCALS_BYTES_MAX:
         return f"{locals_bytes} bytes of Step locals, the limit is {STEP_LOCALS_BYTES_MAX}"
