@@ -37,7 +37,12 @@ class SqliteLog(SqliteReader):
         Raises:
             LogError: as `open_writer`.
         """
-        return cls(path, open_writer(path, synchronous))
+        writer = open_writer(path, synchronous)
+        try:
+            return cls(path, writer)
+        except BaseException:
+            writer.close()
+            raise
 
     def __init__(self, path: Path, writer: sqlite3.Connection) -> None:
         """Take over a connection made by `open_writer`."""

@@ -168,7 +168,7 @@ with SqliteLog.open(Path(sys.argv[1])) as log:
 @pytest.mark.slow
 def test_acknowledged_batches_survive_kill_9_and_no_batch_is_torn(path: Path) -> None:
     """[INV-1, INV-8]"""
-    command = [sys.executable, "-c", APPEND_FOREVER, path]
+    command = [sys.executable, "-c", APPEND_FOREVER, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as process:
         assert process.stdout is not None
         acknowledged = [int(process.stdout.readline()) for _ in range(200)]
