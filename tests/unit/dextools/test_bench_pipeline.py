@@ -8,6 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dexd.core import events
+from dexd.core.ids import FlowId, RequestId, RunId, StepExecutionId, WorkerId
+from dexd.core.values import DecisionKind, FlowStatus, Method
 from dexpb.v1 import flow_service_pb2 as flow_pb
 from dexpb.v1 import frames
 from dextools.bench.floor.rows import commits_of_chain
@@ -137,11 +140,24 @@ async def test_result_that_nobody_waited_for_is_kept_until_it_is_asked_for(journ
     assert flow_pb.WaitForFlowReply.FromString(ended.body).is_terminal
 
 
-def test_payloads_are_about_as_large_as_the_products() -> None:
-    """The floor is a floor only while it stores as many bytes; 60 to 200 each is what the product's events take."""
-    rows = [
-        row for rows in commits_of_chain(Scribe("bench-host-12345-abcdefgh", "abcdefghijklmnop"), 1, 5) for row in rows
-    ]
-    sizes = [len(row[6]) for row in rows]
-    assert max(sizes) <= 200
-    assert msgspec.msgpack.decode(rows[0][6])[0] == "chain-1"
+WORKER = "bench-host-12345-abcdefgh"
+INCARNATION = "abcdefghijklmnop"
+PRODUCT_EVENTS = (
+    events.FlowStarted(FlowId("chain-1"), RunId(f"{1:032x}"), "ChainFlow", 1, RequestId(f"{1:032x}"), bytes(32), 2**62),
+    events.StepScheduled(StepExecutionId("ChainStep-1"), "ChainStep", 1, "", b"0", False),
+    events.StepDispatched(
+        StepExecutionId("ChainStep-1"), Method.EXECUTE, 1, 1, WorkerId(WORKER), INCARNATION, True, 0, 1_800_000_000_000
+    ),
+    events.ExecuteCompleted(
+        StepExecutionId("ChainStep-1"), 1, 1, WorkerId(WORKER), DecisionKind.GRACEFUL_COMPLETE, b"true"
+    ),
+    events.FlowClosed(FlowStatus.COMPLETED),
+)
+
+
+def test_rows_are_as_many_and_about_as_large_as_the_products() -> None:
+    """The pipeline is a ceiling only while it stores the same: a tenth more or less, and some bytes for short rows."""
+    rows = [row for rows in commits_of_chain(Scribe(WORKER, INCARNATION), 1, 1) for row in rows]
+    assert [row[4] for row in rows] == [type(event).__name__ for event in PRODUCT_EVENTS]
+    for row, event in zip(rows, PRODUCT_EVENTS, strict=True):
+        assert len(row[6]) == pytest.approx(len(msgspec.msgpack.encode(event)), rel=0.1, abs=8), row[4]

@@ -16,7 +16,7 @@ from types import FrameType
 
 INTERVAL_S = 0.002
 
-FUNCTIONS_MAX = 45
+FUNCTIONS_MAX = 100
 """Rows of each list in the report."""
 
 

@@ -13,6 +13,9 @@ Row = tuple[int, int, int, int, str, int, bytes]
 DIGEST = bytes(32)
 """Stands for the digest of a start request."""
 
+SEED = 2**62
+"""Stands for the random seed of a run."""
+
 STEP_TIMEOUT_MS = 7_200_000
 """The product's default method timeout, for a deadline of the usual size."""
 
@@ -73,7 +76,7 @@ class Flow:
     def __init__(self, flow_id: str, flow_type: str, stream_id: int) -> None:
         self.flow_id = flow_id
         self.flow_type = flow_type
-        self.run_id = f"{stream_id:026d}"
+        self.run_id = f"{stream_id:032x}"
         self.stream_id = stream_id
         self.started_at = time.time_ns() // 1_000_000
         self.version = 0
@@ -92,7 +95,7 @@ class Scribe:
     def start(self, flow_id: str, flow_type: str, request_id: str) -> tuple[Flow, list[Row]]:
         """A new Flow and the first row of its history."""
         flow = Flow(flow_id, flow_type, next(self._stream_ids))
-        started = FlowStarted(flow_id, flow.run_id, flow_type, 1, request_id, DIGEST, flow.stream_id)
+        started = FlowStarted(flow_id, flow.run_id, flow_type, 1, request_id, DIGEST, SEED)
         return flow, [self._row(flow, "FlowStarted", started)]
 
     def dispatch(self, flow: Flow, step_type: str, value: bytes, from_step: str, rows: list[Row]) -> frames.Assign:
