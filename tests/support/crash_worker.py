@@ -1,0 +1,44 @@
+"""A worker process for `crash_flows`, run as a program: it says on stdout that it is ready, and ends on SIGTERM."""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from dexsdk import AsyncWorker, PullWorkerOptions, WorkerOptions
+from tests.support.crash_flows import CrashFlows, Workshop
+from tests.support.handler_record import HandlerRecord
+
+READY_TIMEOUT_S = 60
+
+
+async def work(options: argparse.Namespace) -> None:
+    scratch: Path = options.scratch
+    workshop = Workshop(HandlerRecord(scratch / "calls.jsonl"), options.name, scratch / "gates")
+    pull = PullWorkerOptions(
+        max_concurrent_tasks=options.tasks, idle_streams_per_queue=2, reserved_rpc_tasks=2, app_worker_id=options.name
+    )
+    worker = AsyncWorker(CrashFlows(workshop).registry, None, WorkerOptions(server_address=options.server, pull=pull))
+    stopping = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    running = asyncio.create_task(worker.start())
+    await worker.wait_pull_registered(timeout=READY_TIMEOUT_S)
+    sys.stdout.write(json.dumps({"event": "worker_ready", "pid": os.getpid()}) + "\n")
+    sys.stdout.flush()
+    stopped = asyncio.create_task(stopping.wait())
+    await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    await worker.close()
+    await running
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--server", required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--scratch", type=Path, required=True)
+    parser.add_argument("--tasks", type=int, default=16)
+    asyncio.run(work(parser.parse_args()))
