@@ -178,25 +178,34 @@ class Kernel:
     def _finish(self, turn: Turn) -> None:
         """Repeat until nothing follows any more: waits and completion, then open calls, then freed streams."""
         while True:
-            self._settle_waits(turn)
-            for run in turn.take_closed():
-                self._open_run_count -= 1
-                self._rpcs.flow_closed(turn, run)
-            touched = turn.take_touched()
-            if touched:
-                if self._is_serving:
-                    for (_, step_execution_id), run in touched.items():
-                        self._dispatcher.reconcile(turn, run, step_execution_id)
+            if turn.waits:
+                self._settle_waits(turn)
+            if turn.closed:
+                self._settle_closed(turn)
+            if turn.touched:
+                self._settle_calls(turn)
             elif not self._dispatcher.offer_freed(turn):
                 return
 
+    def _settle_closed(self, turn: Turn) -> None:
+        for run in turn.take_closed():
+            self._open_run_count -= 1
+            self._rpcs.flow_closed(turn, run)
+
+    def _settle_calls(self, turn: Turn) -> None:
+        touched = turn.take_touched()
+        if self._is_serving:
+            for (_, step_execution_id), run in touched.items():
+                self._dispatcher.reconcile(turn, run, step_execution_id)
+
     def _settle_waits(self, turn: Turn) -> None:
         for run, waiting in turn.take_waits().values():
-            for step_execution_id in by_age(run, waiting):
+            for step_execution_id in by_age(run, waiting) if waiting else ():
                 met = decide_conditions(run, step_execution_id)
                 if met is not None:
                     turn.emit(run, met)
-            turn.emit_all(run, decide_completion(run))
+            if run.completion_requested:
+                turn.emit_all(run, decide_completion(run))
 
     def _expire(self, turn: Turn, key: DeadlineKey) -> None:
         if isinstance(key, PingDue):

@@ -4,12 +4,16 @@ from collections.abc import Iterable
 
 from dexd.core.effects import Effect
 from dexd.core.events import (
+    EVENT_TYPES,
     ChannelPublished,
     Event,
     ExecuteCompleted,
     FlowClosed,
     FlowStarted,
+    MethodPending,
     RpcCompleted,
+    StaleResultRejected,
+    StepDispatched,
     TimerFired,
     WaitForCompleted,
 )
@@ -29,15 +33,18 @@ class Turn:
     become satisfied.
     """
 
-    __slots__ = ("_closed", "_effects", "_events", "_touched", "_waits", "now")
+    __slots__ = ("_effects", "_events", "closed", "now", "touched", "waits")
 
     def __init__(self, now: int) -> None:
         self.now = now
         self._events: list[RecordedEvent] = []
         self._effects: list[Effect] = []
-        self._closed: list[RunState] = []
-        self._touched: dict[tuple[RunId, StepExecutionId], RunState] = {}
-        self._waits: dict[RunId, tuple[RunState, dict[StepExecutionId, None]]] = {}
+        self.closed: list[RunState] = []
+        """Runs that were closed; the kernel takes them out."""
+        self.touched: dict[tuple[RunId, StepExecutionId], RunState] = {}
+        """Step executions whose open call may have to change; the kernel takes them out."""
+        self.waits: dict[RunId, tuple[RunState, dict[StepExecutionId, None]]] = {}
+        """Waits that may have become satisfied; the kernel takes them out."""
 
     def begin(self, event: FlowStarted, stream_id: StreamId) -> RunState:
         """Record the first event of a new run."""
@@ -49,15 +56,14 @@ class Turn:
         """Record and fold one event."""
         kind = type(event)
         if kind is FlowClosed:
-            self._closed.append(run)
+            self.closed.append(run)
             for step_execution_id in run.steps:
                 self.touch(run, step_execution_id)
         recorded = RecordedEvent(run.stream_id, run.version + 1, self.now, event)
         self._events.append(recorded)
         evolve(run, recorded)
-        step_id: StepExecutionId | None = getattr(event, "step_execution_id", None)
-        if step_id is not None:
-            self._touched[run.run_id, step_id] = run
+        if kind in _TOUCHING:
+            self.touched[run.run_id, event.step_execution_id] = run  # type: ignore[union-attr]  # the table says so
         if kind in _WAIT_CHANGING:
             self._note_waits(run, event)
 
@@ -72,21 +78,21 @@ class Turn:
 
     def touch(self, run: RunState, step_execution_id: StepExecutionId) -> None:
         """Have the Step execution's open call compared with its state."""
-        self._touched[run.run_id, step_execution_id] = run
+        self.touched[run.run_id, step_execution_id] = run
 
     def take_touched(self) -> dict[tuple[RunId, StepExecutionId], RunState]:
         """What was touched since the last time, in order."""
-        touched, self._touched = self._touched, {}
+        touched, self.touched = self.touched, {}
         return touched
 
     def take_waits(self) -> dict[RunId, tuple[RunState, dict[StepExecutionId, None]]]:
         """Waits that may have become satisfied since the last time."""
-        waits, self._waits = self._waits, {}
+        waits, self.waits = self.waits, {}
         return waits
 
     def take_closed(self) -> list[RunState]:
         """Runs that were closed since the last time."""
-        closed, self._closed = self._closed, []
+        closed, self.closed = self.closed, []
         return closed
 
     def outcome(self, reply: Reply | Rejection | None) -> Outcome:
@@ -99,7 +105,7 @@ class Turn:
         Waits are evaluated when installed and after every change of what they watch [WAIT-4]; an execute that ended may
         have been the last active Step [DEC-2].
         """
-        _, waiting = self._waits.setdefault(run.run_id, (run, {}))
+        _, waiting = self.waits.setdefault(run.run_id, (run, {}))
         if isinstance(event, WaitForCompleted | TimerFired):
             waiting[event.step_execution_id] = None
         if isinstance(event, ChannelPublished):
@@ -110,3 +116,11 @@ class Turn:
 
 
 _WAIT_CHANGING = frozenset((WaitForCompleted, TimerFired, ChannelPublished, ExecuteCompleted, RpcCompleted))
+
+_TOUCHING = frozenset(
+    event_type
+    for event_type in EVENT_TYPES
+    if "step_execution_id" in event_type.__struct_fields__
+    and event_type not in (StepDispatched, MethodPending, StaleResultRejected)
+)
+"""Events after which a Step execution's open call may have to change; a dispatch brings its call along itself."""

@@ -39,7 +39,16 @@ class Backlog:
         """Queue the call behind all calls with smaller tickets."""
         call.stage = self._stage
         lane = Lane(call.run.flow_type, call.name, call.method is Method.RPC)
-        self._lanes.setdefault(lane, deque()).append((call.ticket, call))
+        entries = self._lanes.setdefault(lane, deque())
+        while entries and not self._is_live(*entries[0]):
+            # Where no worker ever looks, only this keeps stale entries from piling up.
+            entries.popleft()
+        entries.append((call.ticket, call))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it, not even a stale entry."""
+        return not self._lanes
 
     def first(self, worker: Worker, queue: QueueName | None, *, now: int) -> Call | None:
         """The oldest call that the worker can run now; `queue` limits it to one Flow type."""

@@ -71,6 +71,8 @@ class Call:
     is_accepted: bool = False
     """The worker showed that the handler started [DELIV-3]."""
     method_deadline: int = 0
+    timeout_ms: int = 0
+    """Timeout of the method, from hand-over."""
 
     @property
     def key(self) -> CallKey:
@@ -99,9 +101,10 @@ class Call:
         self.enqueued_at = now
         self.dispatch_deadline = deadline
         self.sticky_until = 0
-        self.excluded = {}
-        self.declined = []
-        self.declined_more = 0
+        if self.excluded or self.declined:
+            self.excluded = {}
+            self.declined = []
+            self.declined_more = 0
 
     def take_off(self) -> StreamNumber | None:
         """Forget the delivery; gives the stream number that it occupied, if it still has one."""

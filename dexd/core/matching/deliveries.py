@@ -10,7 +10,7 @@ from dexd.core.flow.decide_failure import (
     decide_delivery_lost,
 )
 from dexd.core.flow.decide_output import decide_execute_completed, decide_wait_for_completed
-from dexd.core.flow.state import RunState, StepExecution, StepPhase
+from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.ids import StepExecutionId, StreamNumber, WorkerId
 from dexd.core.matching.calls import Call, CallStage
 from dexd.core.matching.dispatcher import Dispatcher, HoldDue
@@ -71,7 +71,7 @@ class Deliveries:
 
         It keeps its place in the queue, and its dispatch wait runs on [CAP-2, ROUTE-5, DRAIN-2].
         """
-        self._free(session, command.stream, command.token)
+        self._free(session, command.stream, command.token, now=turn.now)
         call = self._dispatcher.call_of(command.token)
         if call is None:
             return
@@ -86,14 +86,12 @@ class Deliveries:
             call.excluded[worker.worker_id] = command.reason
         call.note_declined(worker.worker_id, command.reason)
         self._dispatcher.end_delivery(call)
-        if call.rpc is None:
-            step = _step(call)
-            turn.emit(
-                call.run,
-                StepDeclined(step.step_execution_id, step.attempt, step.delivery, worker.worker_id, command.reason),
-            )
-        else:
-            call.rpc.delivery -= 1
+        if call.rpc is not None:
+            self._rpcs.decline(turn, call)
+            return
+        step = _step(call)
+        declined = StepDeclined(step.step_execution_id, step.attempt, step.delivery, worker.worker_id, command.reason)
+        turn.emit(call.run, declined)
         self._dispatcher.place(turn, call)
 
     def _undecodable(self, turn: Turn, call: Call) -> None:
@@ -115,7 +113,7 @@ class Deliveries:
             accepted, reason = self._refuse(turn, session.worker.worker_id, command.token, run)
         else:
             self._dispatcher.end_delivery(call)
-        self._free(session, command.stream, command.token)
+        self._free(session, command.stream, command.token, now=turn.now)
         self._clear_hold(turn, session.worker)
         turn.perform(AcknowledgeResult(session.session_id, command.stream, command.token, accepted, reason))
         return call
@@ -140,10 +138,10 @@ class Deliveries:
             )
         return False, STALE if run.is_open else FLOW_CLOSED
 
-    def _free(self, session: Session, number: StreamNumber, token: Token) -> None:
+    def _free(self, session: Session, number: StreamNumber, token: Token, *, now: int) -> None:
         stream = session.streams.get(number)
         if stream is not None and stream.token == token:
-            self._dispatcher.free(stream)
+            self._dispatcher.free(stream, now=now)
 
     def _clear_hold(self, turn: Turn, worker: Worker) -> None:
         if worker.hold_ms:
@@ -201,8 +199,10 @@ class Deliveries:
         if step is None:
             # Another loss of the same turn ended the Flow; the call goes with it.
             return
-        turn.emit_all(call.run, decide_delivery_lost(call.run, step, reason, now=turn.now))
-        if step.step_execution_id in call.run.steps and step.phase is StepPhase.READY:
+        events = decide_delivery_lost(call.run, step, reason, now=turn.now)
+        turn.emit_all(call.run, events)
+        if len(events) == 1:
+            # Redelivered, still the same attempt. Whatever else follows is the business of `reconcile`.
             self._dispatcher.start_dispatch(turn, call, excluded=excluded)
 
     def _why_no_worker(self, call: Call) -> str:

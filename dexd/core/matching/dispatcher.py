@@ -38,7 +38,7 @@ DeadlineKey: TypeAlias = CallKey | PingDue | HoldDue
 class Dispatcher:
     """Open calls and their way to streams."""
 
-    __slots__ = ("_freed", "_is_shutting_down", "calls", "config", "deadlines", "delivered", "matcher")
+    __slots__ = ("_eased", "_freed", "calls", "config", "deadlines", "delivered", "is_shutting_down", "matcher")
 
     def __init__(self, config: KernelConfig) -> None:
         self.config = config
@@ -48,7 +48,9 @@ class Dispatcher:
         self.delivered: dict[WorkerId, dict[CallKey, Call]] = {}
         """Calls that a worker has, or had when its session broke."""
         self._freed: list[Stream] = []
-        self._is_shutting_down = False
+        self._eased: dict[WorkerId, Worker] = {}
+        """Workers that were full by their own numbers and are so no more."""
+        self.is_shutting_down = False
 
     # ---- state to calls ----
 
@@ -110,9 +112,11 @@ class Dispatcher:
 
     def start_dispatch(self, turn: Turn, call: Call, *, excluded: dict[WorkerId, str] | None = None) -> None:
         """Look for a worker afresh, for at most the dispatch wait and the method's timeout [ROUTE-3, OPT-1]."""
-        limit = self.method_timeout(call) if call.rpc is None else call.rpc.command.expires_at - turn.now
+        call.timeout_ms = self.method_timeout(call)
+        limit = call.timeout_ms if call.rpc is None else call.rpc.command.expires_at - turn.now
         call.begin_dispatch(now=turn.now, deadline=turn.now + min(self.config.dispatch_wait_ms, limit))
-        call.excluded.update(excluded or {})
+        if excluded:
+            call.excluded.update(excluded)
         self.matcher.new_ticket(call)
         self.place(turn, call)
 
@@ -124,7 +128,7 @@ class Dispatcher:
         2. Otherwise the Flow type's queue, at once.
         """
         call.stage = CallStage.HELD
-        worker = None if self._is_shutting_down else self.matcher.sticky_worker(call)
+        worker = None if self.is_shutting_down else self.matcher.sticky_worker(call)
         if worker is None:
             self.place_shared(turn, call)
             return
@@ -144,7 +148,7 @@ class Dispatcher:
         """Any worker of the Flow type may take it; a sticky one that lacks the name is noted as declining [ROUTE-5]."""
         call.stage = CallStage.HELD
         self._note_incapable_sticky(call)
-        stream = None if self._is_shutting_down else self.matcher.idle_stream_for(call, now=turn.now)
+        stream = None if self.is_shutting_down else self.matcher.idle_stream_for(call, now=turn.now)
         if stream is not None:
             self.dispatch(turn, call, stream)
             return
@@ -192,12 +196,12 @@ class Dispatcher:
             worker.worker_id == call.run.last_worker,
             now - call.enqueued_at,
             call.method_deadline,
-            tuple(call.declined),
+            tuple(call.declined) if call.declined else (),
             call.declined_more,
         )
 
     def _deadline(self, call: Call, now: int) -> int:
-        deadline = now + self.method_timeout(call)
+        deadline = now + call.timeout_ms
         return deadline if call.rpc is None else min(deadline, call.rpc.command.expires_at)
 
     def method_timeout(self, call: Call) -> int:
@@ -257,32 +261,48 @@ class Dispatcher:
         if stream is not None and token is not None:
             turn.perform(CancelCall(stream.session.session_id, stream.number, token, reason, grace_ms))
 
-    def free(self, stream: Stream) -> None:
+    def free(self, stream: Stream, *, now: int) -> None:
         """The worker answered on the stream.
 
-        The stream takes another call once this turn's new calls are in their queues, so that a call that waited longer
-        is not overtaken [ROUTE-7].
+        If nothing waits for it, it is idle at once, so that the Flow's next call goes straight to it [ROUTE-8].
+        Otherwise it takes a call once this turn's new calls are in their queues, so that a call that waited longer is
+        not overtaken [ROUTE-7].
         """
         if stream.token is None:
             return
+        self.vacate(stream)
+        if self.matcher.is_quiet(stream):
+            self.matcher.add_idle(stream, now=now)
+        else:
+            self._freed.append(stream)
+
+    def vacate(self, stream: Stream) -> None:
+        """Nothing occupies the stream any more; its worker may take a call on another one instead."""
+        if stream.token is None:
+            return
+        worker = stream.session.worker
         stream.token = None
-        stream.session.worker.busy -= 1
-        self._freed.append(stream)
+        if worker.is_full:
+            self._eased[worker.worker_id] = worker
+        worker.busy -= 1
 
     def offer_freed(self, turn: Turn) -> bool:
         """Let streams freed in this turn take calls; False when there were none."""
-        if not self._freed:
+        if not (self._freed or self._eased):
             return False
         freed, self._freed = self._freed, []
+        eased, self._eased = self._eased, {}
         for stream in freed:
             if stream.session.streams.get(stream.number) is stream:
                 self.offer(turn, stream)
+        for worker in eased.values():
+            self.offer_idle(turn, worker)
         return True
 
     def offer(self, turn: Turn, stream: Stream) -> None:
         """An idle stream takes the call that waited longest, or stays idle."""
         call = None
-        if not (stream.session.is_draining or self._is_shutting_down):
+        if not (stream.session.is_draining or self.is_shutting_down):
             call = self.matcher.call_for(stream, now=turn.now)
         if call is None:
             self.matcher.add_idle(stream, now=turn.now)
@@ -292,7 +312,7 @@ class Dispatcher:
     def offer_idle(self, turn: Turn, worker: Worker) -> None:
         """Its idle streams may take calls that were kept from it."""
         for stream in self.matcher.idle_streams_of(worker):
-            if self._is_shutting_down:
+            if self.is_shutting_down or worker.is_held(is_rpc=True, now=turn.now):
                 return
             call = self.matcher.call_for(stream, now=turn.now)
             if call is not None:
@@ -306,7 +326,7 @@ class Dispatcher:
 
     def stop_dispatching(self) -> None:
         """Hand nothing out any more [DRAIN-4]."""
-        self._is_shutting_down = True
+        self.is_shutting_down = True
 
     def call_of(self, token: Token) -> Call | None:
         """The open call whose current delivery the token names, or None when the token is stale."""

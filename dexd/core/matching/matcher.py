@@ -67,16 +67,6 @@ class Matcher:
         queue = QueueName(call.run.flow_type)
         self._enqueue(self._shared.setdefault(queue, Backlog(CallStage.SHARED)), call)
 
-    def incapable_workers(self, call: Call) -> list[Worker]:
-        """Workers that registered the Flow type without the Step type or RPC name [ROUTE-5]."""
-        is_rpc = call.method is Method.RPC
-        return [
-            worker
-            for worker in self.workers.values()
-            if call.run.flow_type in worker.capabilities
-            and not worker.can_run(call.run.flow_type, call.name, is_rpc=is_rpc)
-        ]
-
     # ---- streams looking for a call ----
 
     def add_idle(self, stream: Stream, *, now: int) -> None:
@@ -110,6 +100,12 @@ class Matcher:
             return first or second
         return first if first.ticket < second.ticket else second
 
+    def is_quiet(self, stream: Stream) -> bool:
+        """Whether certainly no call waits that the stream could take; cheaper than looking for one."""
+        shared = self._shared.get(stream.queue)
+        sticky = self._sticky.get(stream.session.worker.worker_id)
+        return (shared is None or shared.is_empty) and (sticky is None or sticky.is_empty)
+
     def sticky_calls(self, worker_id: WorkerId) -> list[Call]:
         """Calls that wait for that worker, oldest first."""
         backlog = self._sticky.get(worker_id)
@@ -118,6 +114,10 @@ class Matcher:
     def forget_worker(self, worker_id: WorkerId) -> None:
         """Its last stream is gone; nothing waits for it any more."""
         self._sticky.pop(worker_id, None)
+
+    def idle_worker_ids(self, queue: QueueName) -> list[WorkerId]:
+        """Workers with an idle stream on the Flow type's queue."""
+        return list(self._idle_workers.get(queue, ()))
 
     def idle_streams_of(self, worker: Worker) -> list[Stream]:
         """Its idle streams, queue by queue."""

@@ -94,6 +94,15 @@ class RpcDesk:
         message = f"RPC {call.name!r} of Flow {call.run.flow_id!r} failed: {failure.error_type}: {failure.detail}"
         self._finish(turn, call, Rejection(Code.WORKER_API_ERROR, message, fields))
 
+    def decline(self, turn: Turn, call: Call) -> None:
+        """A worker declined the offer, which does not count as a delivery; another one may take it [CAP-2]."""
+        rpc = _rpc(call)
+        rpc.delivery -= 1
+        if rpc.callers:
+            self._dispatcher.place(turn, call)
+        else:
+            self._finish(turn, call, b"")
+
     def expire_queued(self, turn: Turn, call: Call, detail: str) -> None:
         """No worker took it within the dispatch wait [ROUTE-4]."""
         fields = {"flow_id": call.run.flow_id, "rpc": call.name}
@@ -106,10 +115,10 @@ class RpcDesk:
         self._finish(turn, call, Rejection(Code.RPC_TIMEOUT, message, fields))
 
     def lose(self, turn: Turn, call: Call, reason: str, *, excluded: dict[WorkerId, str] | None) -> None:
-        """The first lost delivery is repeated, the second one ends the call [RPC-8]."""
+        """The first lost delivery is repeated while somebody waits for it, the second one ends the call [RPC-8]."""
         rpc = _rpc(call)
         rpc.losses += 1
-        if rpc.losses <= LOSSES_MAX and rpc.command.expires_at > turn.now:
+        if rpc.callers and rpc.losses <= LOSSES_MAX and rpc.command.expires_at > turn.now:
             self._dispatcher.start_dispatch(turn, call, excluded=excluded)
             return
         self.expire_queued(turn, call, f"RPC {call.name!r} lost its worker {rpc.losses} times ({reason})")

@@ -63,7 +63,7 @@ class Worker:
     @property
     def has_streams(self) -> bool:
         """Whether it is connected and takes calls."""
-        return any(not session.is_draining and session.streams for session in self.sessions.values())
+        return any(session.streams and not session.is_draining for session in self.sessions.values())
 
     @property
     def stream_count(self) -> int:
@@ -76,6 +76,11 @@ class Worker:
         if capability is None:
             return False
         return name in (capability.rpc_names if is_rpc else capability.step_types)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether by its own numbers it can start no Step; whether it can is its word, not ours."""
+        return self.busy >= self.max_concurrent_tasks - self.reserved_rpc_tasks
 
     def is_held(self, *, is_rpc: bool, now: int) -> bool:
         """Whether it said NO_CAPACITY a moment ago and has freed too little since."""

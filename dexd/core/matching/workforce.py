@@ -1,7 +1,5 @@
 """Workers come and go: sessions, streams, pings, replaced incarnations [QUEUE-*, WIRE-7..11, DRAIN-*]."""
 
-import unicodedata
-
 from dexd.core.commands import AnswerPing, CloseStream, OpenSession, OpenStream
 from dexd.core.config import KernelConfig
 from dexd.core.effects import (
@@ -68,17 +66,19 @@ class Workforce:
         for running in command.running:
             self._resume(turn, session, running, runs)
         self._lose_absent(turn, worker)
+        # It may say more of itself than in an earlier session, or have room again.
+        self._dispatcher.offer_idle(turn, worker)
 
     def _refuse_hello(self, command: OpenSession) -> Rejection | None:
         config = self._config
         worker_id = command.worker_id
         if (worker_id, command.incarnation) in self._superseded:
             return _superseded(worker_id)
-        if not worker_id or len(worker_id) > config.max_queue_length or _has_control(worker_id):
+        if not 1 <= len(worker_id) <= config.max_queue_length:
             return Rejection(
                 Code.INVALID_WORKER_ID,
                 f"app worker ID {worker_id[:64]!r}: {len(worker_id)} characters, allowed are 1 to "
-                f"{config.max_queue_length} (matching.max_queue_length) without control characters",
+                f"{config.max_queue_length} (matching.max_queue_length)",
                 {"length": str(len(worker_id)), "limit": str(config.max_queue_length)},
             )
         if not 1 <= command.max_concurrent_tasks <= config.max_concurrent_tasks_cap:
@@ -109,7 +109,8 @@ class Workforce:
                 del self._superseded[next(iter(self._superseded))]
             for session in list(worker.sessions.values()):
                 turn.perform(EndSession(session.session_id, _superseded(worker.worker_id)))
-                self.lose_session(turn, session, "SUPERSEDED", is_final=True)
+                self._end_session(turn, session)
+        # Only now: a loss may end a Flow, and nothing may be handed out before that is settled.
         for call in self._delivered_to(command.worker_id):
             if call.incarnation != command.incarnation:
                 self._deliveries.lose(turn, call, "SUPERSEDED")
@@ -144,7 +145,7 @@ class Workforce:
             self._dispatcher.deadlines.arm(call.key, call.method_deadline)
         elif run is not None and running.token in run.accepted:
             turn.perform(AcknowledgeResult(session.session_id, number, running.token, True))
-            self._dispatcher.free(stream)
+            self._dispatcher.free(stream, now=turn.now)
         else:
             turn.perform(CancelCall(session.session_id, number, running.token, STALE))
 
@@ -169,28 +170,30 @@ class Workforce:
         Its deliveries stay current for the resume wait, so that the worker can come back with them [WIRE-11]; after
         Goodbye, a replacement or a missed Pong (`is_final`) they are lost at once.
         """
+        detached = self._end_session(turn, session)
+        if is_final or session.is_draining:
+            for call in detached:
+                self._deliveries.lose(turn, call, reason)
+
+    def _end_session(self, turn: Turn, session: Session) -> list[Call]:
+        """Forget the session; gives its deliveries, which have no stream any more."""
         del self.sessions[session.session_id]
         del session.worker.sessions[session.session_id]
         self._dispatcher.deadlines.disarm(PingDue(session.session_id))
-        lost = self._detach_all(turn, session)
-        self._release_if_gone(turn, session.worker)
-        if is_final or session.is_draining:
-            for call in lost:
-                self._deliveries.lose(turn, call, reason)
-
-    def _detach_all(self, turn: Turn, session: Session) -> list[Call]:
-        detached = []
         for stream in session.streams.values():
             self.stream_count -= 1
             self._dispatcher.matcher.remove_idle(stream)
-            if stream.token is None:
-                continue
-            session.worker.busy -= 1
-            call = self._dispatcher.call_of(stream.token)
-            if call is not None and call.stream is stream:
-                self._dispatcher.detach(call, now=turn.now)
-                detached.append(call)
+            self._dispatcher.vacate(stream)
         session.streams = {}
+        # By delivery and not by stream: the worker may have closed a stream whose call it still ran.
+        detached = [
+            call
+            for call in self._delivered_to(session.worker.worker_id)
+            if call.stream is not None and call.stream.session is session
+        ]
+        for call in detached:
+            self._dispatcher.detach(call, now=turn.now)
+        self._release_if_gone(turn, session.worker)
         return detached
 
     def _release_if_gone(self, turn: Turn, worker: Worker) -> None:
@@ -298,14 +301,9 @@ class Workforce:
         if stream is not None:
             self.stream_count -= 1
             self._dispatcher.matcher.remove_idle(stream)
-            if stream.token is not None:
-                session.worker.busy -= 1
+            self._dispatcher.vacate(stream)
             self._release_if_gone(turn, session.worker)
         turn.perform(ConfirmStreamClosed(session.session_id, command.stream))
-
-
-def _has_control(text: str) -> bool:
-    return any(unicodedata.category(character) == "Cc" for character in text)
 
 
 def _superseded(worker_id: WorkerId) -> Rejection:
