@@ -139,7 +139,7 @@ class WorkerSession:
         self._post(opening.rest)
 
     def _take(self, message: bytes) -> None:
-        self._post(decode_batch(message, self._session_id))
+        self._post(decode_batch(message, self._session_id, frame_bytes_max=self._terms.max_frame_bytes))
 
     def _post(self, received: Received) -> None:
         if received.skipped:

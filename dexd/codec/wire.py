@@ -35,6 +35,12 @@ from dexpb.v1.worker_service_pb2 import SessionBatch
 MALFORMED_OUTPUT = "MalformedOutput"
 """Error type of an attempt whose result could not be read."""
 
+OUTPUT_TOO_LARGE = "ValueTooLargeError"
+"""Error type of an attempt whose result exceeds the frame limit; trying again would not help [RETRY-5]."""
+
+FRAME_BYTES_MAX = 16 * 1024 * 1024
+"""The frame limit unless the server is configured otherwise [LIM-1]."""
+
 DETAIL_LENGTH_MAX = 16 * 1024
 STACK_LENGTH_MAX = 64 * 1024
 """Characters kept of a failure's texts [OPT-6]."""
@@ -61,9 +67,9 @@ class Received(msgspec.Struct, frozen=True):
     """Frames that this version does not know or that make no sense."""
 
 
-def decode_batch(message: bytes, session: SessionId) -> Received:
+def decode_batch(message: bytes, session: SessionId, *, frame_bytes_max: int = FRAME_BYTES_MAX) -> Received:
     """Read one SessionBatch message of an open session; never raises, whatever the bytes are."""
-    return receive(*decode_frames(message), session)
+    return receive(*decode_frames(message, frame_bytes_max=frame_bytes_max), session)
 
 
 class Broken(msgspec.Struct, frozen=True):
@@ -72,45 +78,51 @@ class Broken(msgspec.Struct, frozen=True):
     stream: int
     token: frames.Token
     problem: str
+    error_type: str = MALFORMED_OUTPUT
 
 
 Decoded: TypeAlias = frames.WorkerFrame | Broken
 
 
-def decode_frames(message: bytes) -> tuple[list[Decoded], int]:
+def decode_frames(message: bytes, *, frame_bytes_max: int = FRAME_BYTES_MAX) -> tuple[list[Decoded], int]:
     """Give the frames of one SessionBatch message in order, and how many could not be read."""
     try:
         data = SessionBatch.FromString(message).frames
     except ProtoDecodeError:
         return [], 1
+    if len(data) > frame_bytes_max:
+        return _decode_one_by_one(data, frame_bytes_max)
     try:
         return list(_batch_decoder.decode(data)), 0
     except (msgspec.DecodeError, RecursionError):
-        return _decode_one_by_one(data)
+        return _decode_one_by_one(data, frame_bytes_max)
 
 
-def _decode_one_by_one(data: bytes) -> tuple[list[Decoded], int]:
+def _decode_one_by_one(data: bytes, frame_bytes_max: int) -> tuple[list[Decoded], int]:
     try:
         raws = _raw_batch_decoder.decode(data)
     except (msgspec.DecodeError, RecursionError):
         return [], 1
-    decoded = [frame for frame in map(_decode_alone, raws) if frame is not None]
+    decoded = [frame for raw in raws if (frame := _decode_alone(raw, frame_bytes_max)) is not None]
     return decoded, len(raws) - len(decoded)
 
 
-def _decode_alone(raw: msgspec.Raw) -> Decoded | None:
+def _decode_alone(raw: msgspec.Raw, frame_bytes_max: int) -> Decoded | None:
+    size = len(memoryview(raw))
+    if size > frame_bytes_max:
+        return _salvage(raw, f"the frame has {size} bytes, the limit is {frame_bytes_max}", OUTPUT_TOO_LARGE)
     try:
         return _frame_decoder.decode(raw)
     except (msgspec.DecodeError, RecursionError) as error:
-        return _salvage(raw, str(error))
+        return _salvage(raw, str(error), MALFORMED_OUTPUT)
 
 
-def _salvage(raw: msgspec.Raw, problem: str) -> Broken | None:
-    """Find out whose result an unreadable frame is, so that its call does not wait for its timeout."""
+def _salvage(raw: msgspec.Raw, problem: str, error_type: str) -> Broken | None:
+    """Find out whose result an unusable frame is, so that its call does not wait for its timeout."""
     try:
         match msgspec.msgpack.decode(raw):
             case [tag, int(stream), token, *_] if tag in _RESULT_TAGS:
-                return Broken(stream, msgspec.convert(token, frames.Token), problem)
+                return Broken(stream, msgspec.convert(token, frames.Token), problem, error_type)
     except (msgspec.MsgspecError, RecursionError):
         pass
     return None
@@ -151,7 +163,8 @@ def _refused_result(frame: Decoded, session: SessionId, problem: str) -> c.FailC
 
 
 def _broken(frame: Broken, session: SessionId) -> c.FailCall:
-    failure = Failure(MALFORMED_OUTPUT, frame.problem)
+    is_final = frame.error_type == OUTPUT_TOO_LARGE
+    failure = Failure(frame.error_type, frame.problem, non_retryable=is_final)
     return c.FailCall(session, StreamNumber(frame.stream), to_token(frame.token), failure)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dexpb.v1 import frames
-from tests.support.api_calls import history, start, wait_for_flow
+from tests.support.api_calls import describe, history, start, wait_for_flow
 from tests.support.api_client import ApiClient, RefusedError, WorkerSessionCall, hello
 
 
@@ -97,6 +97,25 @@ def test_unreadable_result_fails_its_call_alone(api: ApiClient, flow_id: str) ->
     call.next_frame(frames.Ack)
     call.cancel()
     assert "ExecuteFailed" in [event.kind for event in history(api, flow_id)]
+
+
+def test_result_of_20_mb_fails_its_call_alone(api: ApiClient, flow_id: str) -> None:
+    """[LIM-3, ERR-B]: the session and the worker's other calls go on."""
+    flow_type = f"Oversized{flow_id}"
+    flow = frames.FlowDescriptor(flow_type, frames.StepDescriptor("Begin", has_wait_for=False), ("Begin",))
+    call = api.worker_session()
+    call.send(hello(f"worker-{flow_id}", flow), frames.OpenStream(1, flow_type))
+    call.next_frame(frames.StreamOpened)
+    start(api, flow_id, flow_type=flow_type)
+    assign = call.next_frame(frames.Assign)
+    done = frames.Decision(frames.DECISION_GRACEFUL_COMPLETE, output=b"1" * 20_000_000)
+    call.send(frames.Output(1, assign.token, decision=done))
+    call.next_frame(frames.Ack)
+    assert describe(api, flow_id).status == "FAILED"
+    assert "the limit is" in describe(api, flow_id).error_message
+    call.send(frames.OpenStream(2, flow_type))
+    assert call.next_frame(frames.StreamOpened).stream == 2
+    call.cancel()
 
 
 def test_unknown_queue_is_rejected_without_ending_the_session(api: ApiClient) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dexd.codec.step_plans import RECOVERY_DEPTH_MAX
-from dexd.codec.wire import CALL_LENGTH_MAX, MALFORMED_OUTPUT, decode_batch
+from dexd.codec.wire import CALL_LENGTH_MAX, MALFORMED_OUTPUT, OUTPUT_TOO_LARGE, decode_batch
 from dexd.core import commands as c
 from dexd.core.ids import CallId, QueueName, RunId, SessionId, StreamNumber
 from dexd.core.values import (
@@ -174,6 +174,27 @@ def test_result_that_makes_no_sense_fails_its_attempt(part: Any) -> None:
     assert failed.failure.detail
     assert not failed.failure.non_retryable
     assert received.skipped == 0
+
+
+def test_result_above_the_frame_limit_fails_its_call_for_good_and_its_neighbours_live() -> None:
+    """[LIM-3, DELIV-5, RETRY-5]"""
+    large = frames.Output(1, SENT, output=b"x" * 2_000)
+    sent = message(frames.Pong(1), large, frames.OpenStream(2, "q" * 2_000), frames.Pong(2))
+    received = decode_batch(sent, SESSION, frame_bytes_max=1_000)
+    first, failed, last = received.commands
+    assert (first, last) == (c.AnswerPing(SESSION, 1), c.AnswerPing(SESSION, 2))
+    assert isinstance(failed, c.FailCall)
+    assert (failed.stream, failed.token) == (1, TOKEN)
+    assert (failed.failure.error_type, failed.failure.non_retryable) == (OUTPUT_TOO_LARGE, True)
+    assert "the limit is 1000" in failed.failure.detail
+    assert received.skipped == 1
+
+
+def test_frames_that_are_large_only_together_are_all_taken() -> None:
+    """[WIRE-2]: the limit is one frame's, a batch may hold many."""
+    sent = message(*(frames.Output(stream, SENT, output=b"x" * 900) for stream in range(1, 4)))
+    received = decode_batch(sent, SESSION, frame_bytes_max=1_000)
+    assert [type(command) for command in received.commands] == [c.CompleteCall] * 3
 
 
 @pytest.mark.parametrize(
