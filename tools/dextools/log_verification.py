@@ -10,9 +10,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from dexd.codec.state_codec import from_snapshot, to_snapshot
-from dexd.core.events import FlowStarted
+from dexd.core.events import Event, FlowClosed, FlowStarted
 from dexd.core.flow.evolve import evolve
-from dexd.core.flow.state import RunState
+from dexd.core.flow.state import RunState, StepPhase
+from dexd.core.flow.transitions import is_flow_transition, is_step_transition
+from dexd.core.ids import StepExecutionId
+from dexd.core.outcome import RecordedEvent
+from dexd.core.values import FlowStatus
 from dexd.log.errors import LogDamagedError
 from dexd.log.event_log import EventLog, RunRow, Snapshot, StoredEvent, StoredRun
 from dextools.log_inspection import PAGE_EVENTS, listed_runs, recorded_events
@@ -95,7 +99,7 @@ def _verify_run(log: EventLog, stream_id: int, report: LogReport) -> None:
         for recorded in recorded_events(log, stream_id):
             if state is None and isinstance(recorded.event, FlowStarted):
                 found = log.run_by_id(recorded.event.run_id)
-            state = evolve(state, recorded)
+            state = _checked_fold(state, recorded, report)
             if found is not None and found.snapshot is not None and found.snapshot.version == recorded.version:
                 _verify_snapshot(found.snapshot, state, report)
     except (LogDamagedError, LookupError, TypeError, ValueError) as error:
@@ -111,6 +115,36 @@ def _verify_run(log: EventLog, stream_id: int, report: LogReport) -> None:
         report.add(state.run_id, f"its snapshot is of event {found.snapshot.version}, its last is {state.version}")
     for name, stored, folded in _differences(found.row, state):
         report.add(state.run_id, f"the projection says {name} is {stored!r}, replay says {folded!r}")
+
+
+def _checked_fold(state: RunState | None, recorded: RecordedEvent, report: LogReport) -> RunState:
+    """Fold an event, and hold what it did to the transition table [ARCH-2]."""
+    event = type(recorded.event)
+    status, phases = (None, {}) if state is None else (state.status, _phases(state, recorded.event))
+    folded = evolve(state, recorded)
+    if not is_flow_transition(status, event, folded.status):
+        report.add(folded.run_id, f"event {recorded.version}, {event.__name__}, is illegal in status {_name(status)}")
+    for step_id, before in phases.items():
+        step = folded.steps.get(step_id)
+        if not is_step_transition(before, event, None if step is None else step.phase):
+            text = f"event {recorded.version}, {event.__name__}, is illegal for {step_id} in phase {_name(before)}"
+            report.add(folded.run_id, text)
+    return folded
+
+
+def _phases(state: RunState, event: Event) -> dict[StepExecutionId, StepPhase | None]:
+    """Phases of the Step executions that an event concerns: the one it names, or all when the Flow closes."""
+    if isinstance(event, FlowClosed):
+        return {step_id: step.phase for step_id, step in state.steps.items()}
+    step_id: StepExecutionId | None = getattr(event, "step_execution_id", None)
+    if step_id is None:
+        return {}
+    step = state.steps.get(step_id)
+    return {step_id: None if step is None else step.phase}
+
+
+def _name(member: FlowStatus | StepPhase | None) -> str:
+    return "none" if member is None else member.name
 
 
 def _verify_snapshot(snapshot: Snapshot, state: RunState, report: LogReport) -> None:

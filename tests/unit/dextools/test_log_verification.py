@@ -5,10 +5,13 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pytest
 
+from dexd.codec.event_codec import to_stored
 from dexd.core.commands import Command, PublishMessages, StartFlow, StopFlow
 from dexd.core.config import KernelConfig
-from dexd.core.ids import FlowId, RequestId, RunId
+from dexd.core.events import TimerFired
+from dexd.core.ids import FlowId, RequestId, RunId, StepExecutionId, StreamId
 from dexd.core.kernel import Kernel
+from dexd.core.outcome import RecordedEvent
 from dexd.core.values import StepPlan, StopType
 from dexd.engine.batch import OpenBatch
 from dexd.log.event_log import Batch, RunFilter, RunRow, StoredEvent
@@ -156,6 +159,15 @@ def test_a_snapshot_that_differs_from_replay_is_found() -> None:
     (fault,) = faults_of(log)
     assert "differs from replay in" in fault
     assert "channels" in fault
+
+
+def test_an_event_that_the_state_machine_does_not_allow_is_found() -> None:
+    """[ARCH-2] an illegal step is an error of the log, even if the fold gets over it."""
+    events = list(written().read_all(1, 1_000))
+    scheduled = next(event for event in events if event.stream_id == 2 and event.type == "StepScheduled")
+    fired = TimerFired(StepExecutionId("Begin-1"), 0)
+    events.append(to_stored(RecordedEvent(StreamId(2), scheduled.version + 2, 9_000, fired), len(events) + 1))
+    assert "run-b: event 4, TimerFired, is illegal for Begin-1 in phase READY" in faults_of(altered(events=events))
 
 
 def test_a_run_is_replayed_to_any_of_its_events() -> None:
