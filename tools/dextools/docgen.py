@@ -18,6 +18,7 @@ from dextools.cli.errors import EXIT_CODE_BY_REASON, EXIT_CODE_BY_STATUS, ExitCo
 from dextools.cli.invocation import GLOBAL_OPTIONS
 from dextools.command_docs import ParameterDoc, command_docs, parameter_doc
 from dextools.field_docs import attribute_docs, member_docs
+from dextools.state_diagrams import ascii_lines, flow_edges, mermaid, neutral_events, step_edges
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -96,10 +97,38 @@ def cli_page() -> str:
     )
 
 
+def state_machine_page() -> str:
+    """Which event leads from which state to which [STEP-2, FLOW-6]."""
+    return _page(
+        "State machine",
+        "Drawn from the tables in `dexd/core/flow/transitions.py`.",
+        "Tests hold the fold to them row by row, `dex log verify` every log.",
+        "",
+        "## A Step execution",
+        "",
+        "READY wants a worker for its current method, RUNNING has one, BACKOFF wants one after a delay, WAITING has an"
+        " installed Wait and costs no worker.",
+        "Both methods of a Step go through READY and RUNNING: first `wait_for`, if the Step has it, then `execute`.",
+        "",
+        *_fenced("mermaid", mermaid(step_edges())),
+        "",
+        *_fenced("text", ascii_lines(step_edges())),
+        "",
+        f"These leave every phase as it is: {', '.join(neutral_events())}.",
+        "",
+        "## An execution of a Flow",
+        "",
+        *_fenced("mermaid", mermaid(flow_edges())),
+        "",
+        *_fenced("text", ascii_lines(flow_edges())),
+    )
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "errors.md": errors_page,
     "configuration.md": configuration_page,
     "cli.md": cli_page,
+    "state-machine.md": state_machine_page,
 }
 """File name below docs/ to what makes its text."""
 
@@ -113,6 +142,12 @@ def main() -> None:
 
 def _page(title: str, *lines: str) -> str:
     return "\n".join([GENERATED, "", f"# {title}", "", *lines]) + "\n"
+
+
+def _fenced(language: str, lines: Iterable[str]) -> Iterator[str]:
+    yield f"```{language}"
+    yield from lines
+    yield "```"
 
 
 def _markdown_table(headers: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
