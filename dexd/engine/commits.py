@@ -18,7 +18,7 @@ from dexd.log.errors import LogError
 class Commits:
     """Batches on their way into the log. Whatever it releases is committed, and in the order of the decisions."""
 
-    __slots__ = ("_failpoint", "_on_failed", "_on_released", "_release", "_writer", "_writing", "open")
+    __slots__ = ("_failpoint", "_on_broken", "_on_failed", "_on_released", "_release", "_writer", "_writing", "open")
 
     def __init__(
         self,
@@ -28,6 +28,7 @@ class Commits:
         release: Callable[[OpenBatch], None],
         on_released: Callable[[], None],
         on_failed: Callable[[LogError], None],
+        on_broken: Callable[[Exception], None],
         failpoint: Failpoint | None,
     ) -> None:
         """Begin with nothing.
@@ -38,12 +39,14 @@ class Commits:
             release: Lets out what a committed batch owes.
             on_released: Called when the writer has come back and decisions may go on.
             on_failed: Called when the batch under way was not written; the batches are still here, for `discard`.
+            on_broken: Called when something that must not raise did.
             failpoint: See `ports`.
         """
         self._writer = writer
         self._release = release
         self._on_released = on_released
         self._on_failed = on_failed
+        self._on_broken = on_broken
         self._failpoint = failpoint
         self._writing: OpenBatch | None = None
         self.open = OpenBatch(last_seq)
@@ -94,9 +97,15 @@ class Commits:
         if batch is None:
             # Discarded meanwhile: the engine died of something else.
             return
-        if error is not None:
-            self._on_failed(error)
-            return
+        try:
+            if error is None:
+                self._committed(batch)
+            else:
+                self._on_failed(error)
+        except Exception as broken:  # noqa: BLE001 - whatever it is, some answer or effect is lost for good [ARCH-7]
+            self._on_broken(broken)
+
+    def _committed(self, batch: OpenBatch) -> None:
         self._writing = None
         self._pass(AFTER_COMMIT_BEFORE_EFFECTS)
         if self.open.needs_commit:

@@ -7,6 +7,7 @@ commit effects leave and answers are released, in order. Nobody else changes sta
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -104,15 +105,17 @@ class Engine:
         self._loop = asyncio.get_running_loop()
         self._mailbox = Mailbox()
         self._performer = Performer()
-        self._waits = Waits(self.reveal)
         self._growth = Growth()
         self._timekeeper = Timekeeper(clock, call_later or self._loop.call_later, self._on_due)
+        self.waits = Waits(self.reveal, self._timekeeper.arm)
+        """Everybody who waits, for inspection."""
         self._commits = Commits(
             writer,
             log.last_seq,
             release=self._release,
             on_released=self._on_released,
             on_failed=self._on_append_failed,
+            on_broken=partial(self._die, "invariant_broken"),
             failpoint=failpoint,
         )
         self._is_drain_scheduled = False
@@ -124,7 +127,7 @@ class Engine:
         """The log refuses writes: commands are refused, reads serve the last committed state [ARCH-4]."""
         self._is_dead = False
         self._load()
-        self.reads = Reads(self, log, HistoryReader(log, config), self._waits, self._growth, clock)
+        self.reads = Reads(self, log, HistoryReader(log, config), self.waits, self._growth, clock)
 
     def _load(self) -> None:
         self._kernel = rebuild_kernel(self._log, self._config)
@@ -144,7 +147,7 @@ class Engine:
         """
         refusal = Rejection(Code.SHUTTING_DOWN, f"the server is stopping: {reason}", {}, RETRY_AFTER_MS)
         self._refusal = self._stopping = refusal
-        self._waits.refuse_all(refusal)
+        self.waits.refuse_all(refusal)
         self._put(BeginShutdown(reason))
         await self.settled()
         self._performer.refuse_all_rpcs(refusal)
@@ -268,11 +271,10 @@ class Engine:
             return
         try:
             self._decide_some()
+            self._commits.hand_over()
+            self._arm()
         except Exception as error:  # noqa: BLE001 - whatever it is, live state cannot be trusted any more [ARCH-7]
             self._die("invariant_broken", error)
-            return
-        self._commits.hand_over()
-        self._arm()
 
     def _decide_some(self) -> None:
         """Decide about waiting commands, until the open batch is so large that the commit under way must catch up."""
@@ -306,8 +308,8 @@ class Engine:
                 self._run_started(event)
             elif type(event) is FlowClosed:
                 self._run_closed(recorded.stream_id)
-            elif len(self._waits):
-                self._waits.event_happened(self._runs.of_stream(recorded.stream_id), event)
+            elif len(self.waits):
+                self.waits.event_happened(self._runs.of_stream(recorded.stream_id), event)
             if not recorded.version % self._options.snapshot_every_events:
                 batch.note_snapshot(self._runs.of_stream(recorded.stream_id))
 
@@ -321,7 +323,7 @@ class Engine:
         run = self._runs.of_stream(stream_id)
         self._commits.open.note_run(run)
         self._commits.open.closed.append(run)
-        self._waits.run_closed(run)
+        self.waits.run_closed(run)
 
     def _release(self, batch: OpenBatch) -> None:
         """Let out what a committed batch owes."""
@@ -340,12 +342,17 @@ class Engine:
 
     def _arm(self) -> None:
         kernel_deadline = None if self._is_tick_waiting else self._kernel.next_deadline()
-        deadlines = (kernel_deadline, self._waits.next_deadline(), self._retry_at)
+        deadlines = (kernel_deadline, self.waits.next_deadline(), self._retry_at)
         self._timekeeper.arm(min((at for at in deadlines if at is not None), default=None))
 
     def _on_due(self) -> None:
-        now = self._clock.now()
-        self._waits.expire(now)
+        try:
+            self._handle_due(self._clock.now())
+        except Exception as error:  # noqa: BLE001 - as in `_drain`
+            self._die("invariant_broken", error)
+
+    def _handle_due(self, now: int) -> None:
+        self.waits.expire(now)
         if self._retry_at is not None and self._retry_at <= now:
             self._retry()
         deadline = self._kernel.next_deadline()
@@ -391,7 +398,7 @@ class Engine:
         for _, on_answer in letters:
             if on_answer is not None:
                 on_answer(refusal)
-        self._waits.refuse_missing(lambda run_id: self._kernel.run_by_id(run_id) is not None, refusal)
+        self.waits.refuse_missing(lambda run_id: self._kernel.run_by_id(run_id) is not None, refusal)
         self._performer.refuse_all_rpcs(refusal)
         self._performer.end_all_sessions(refusal)
         self._growth.wake_all()

@@ -37,10 +37,12 @@ class _Waiter:
 class Waits:
     """Everybody who waits, by run and by Step execution."""
 
-    __slots__ = ("_by_key", "_deadlines", "_last_number", "_steps_of", "_tell", "_waiters")
+    __slots__ = ("_arm", "_by_key", "_deadlines", "_last_number", "_steps_of", "_tell", "_waiters")
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: Tell, arm: Callable[[int], None]) -> None:
+        """`arm` asks for `expire` at an instant."""
         self._tell = tell
+        self._arm = arm
         self._by_key: dict[WaitKey, dict[int, _Waiter]] = {}
         self._steps_of: dict[RunId, dict[StepExecutionId, None]] = {}
         """Step executions waited for, by run."""
@@ -72,6 +74,7 @@ class Waits:
         self._waiters[waiter.number] = waiter
         self._by_key.setdefault(key, {})[waiter.number] = waiter
         self._deadlines.arm(waiter.number, until)
+        self._arm(until)
         return lambda: self._remove(waiter)
 
     def _remove(self, waiter: _Waiter) -> None:
