@@ -13,11 +13,11 @@ PATIENCE_SECONDS = 2.0
 
 
 @contextmanager
-def progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
+def progress(description: str, total: int, patience: float = PATIENCE_SECONDS) -> Iterator[Callable[[int], None]]:
     """Give a function that is told how many more are done."""
     bar = Progress(console=Console(file=sys.stderr), disable=not sys.stderr.isatty(), transient=True)
     task = bar.add_task(description, total=total)
-    shows_at = time.monotonic() + PATIENCE_SECONDS
+    shows_at = time.monotonic() + patience
     is_shown = False
 
     def advance(count: int) -> None:
