@@ -1,0 +1,279 @@
+"""A kernel with everything around it that a law needs: a log, workers that hold calls, callers that wait.
+
+The world performs effects at once and remembers what it was told; after every command it checks the invariants of
+`dexd.core.invariants`, and that live state is the fold of the log [INV-8]. It decides nothing: the test says what
+workers answer, when time passes and when the server dies.
+"""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from dexd.core import commands as c
+from dexd.core import effects as f
+from dexd.core.config import KernelConfig
+from dexd.core.flow.evolve import evolve
+from dexd.core.flow.invariants import history_violations
+from dexd.core.flow.state import RunState, StepPhase
+from dexd.core.ids import CallerId, QueueName, SessionId, StreamNumber
+from dexd.core.invariants import violations
+from dexd.core.kernel import Kernel
+from dexd.core.outcome import Outcome, RecordedEvent
+from dexd.core.values import Method, Response, Token
+from tests.support.builders import (
+    DEAD_END,
+    FLOW_TYPE,
+    SKIP,
+    T0,
+    complete,
+    connect,
+    decides,
+    pong,
+    running,
+    serves,
+    waits,
+)
+
+FINISH_ROUNDS_MAX = 2_000
+
+_SHORTEST: dict[Method, Response] = {
+    Method.WAIT_FOR: waits(SKIP),
+    Method.EXECUTE: decides(DEAD_END),
+    Method.RPC: Response(),
+}
+"""What a handler returns that wants to be done."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(RunState).decode
+
+
+@dataclass
+class Delivered:
+    """A call that a worker holds."""
+
+    token: Token
+    stream: StreamNumber
+    queue: str
+
+
+@dataclass
+class Peer:
+    """A worker's end of a session."""
+
+    session: SessionId
+    worker_id: str
+    incarnation: str
+    queues: dict[StreamNumber, str] = field(default_factory=dict)
+    calls: dict[StreamNumber, Delivered] = field(default_factory=dict)
+    """What it holds, by stream."""
+    pings: list[int] = field(default_factory=list)
+    """Nonces that want a Pong."""
+    is_draining: bool = False
+
+    def free_number(self) -> StreamNumber:
+        return StreamNumber(max((*self.queues, *self.calls), default=0) + 1)
+
+    def take(self, effect: f.AssignCall) -> None:
+        """A call arrives on a stream."""
+        number = effect.stream
+        assert not self.is_draining, "assigned to a draining worker [DRAIN-2]"
+        assert number not in self.calls, f"stream {number} has two calls [WIRE-2]"
+        self.calls[number] = Delivered(effect.call.token, number, self.queues[number])
+
+    def forget(self, number: StreamNumber, token: Token) -> None:
+        """Drop the call if the stream still holds just that one."""
+        call = self.calls.get(number)
+        if call is not None and call.token == token:
+            del self.calls[number]
+
+
+class KernelWorld:
+    """Everything that surrounds a kernel."""
+
+    def __init__(self, config: KernelConfig | None = None) -> None:
+        self.config = config or KernelConfig()
+        self.now = T0
+        self.peers: dict[SessionId, Peer] = {}
+        self.streams: dict[int, list[RecordedEvent]] = {}
+        self.folded: dict[int, RunState] = {}
+        """Fold of the log, kept apart from the kernel."""
+        self.callers: dict[CallerId, None] = {}
+        """Callers of RPCs that wait for an answer."""
+        self.settled: list[Token] = []
+        """Tokens that workers have answered once."""
+        self._last_session = 0
+        self._boot()
+
+    def _boot(self) -> None:
+        self.kernel = Kernel(self.config, last_stream_id=len(self.streams))
+        for stream_id in self.streams:
+            self.kernel.adopt(self._restored(stream_id))
+        self.do(c.BeginServing())
+
+    def _restored(self, stream_id: int) -> RunState:
+        """Snapshot and tail are as good as the whole log [INV-8]."""
+        events = self.streams[stream_id]
+        cut = len(events) * 2 // 3
+        state: RunState | None = None
+        for event in events[:cut]:
+            state = evolve(state, event)
+        if state is not None:
+            state = _decode(_encode(state))
+        for event in events[cut:]:
+            state = evolve(state, event)
+        assert state == self.folded[stream_id]
+        return state
+
+    # ---- what happens ----
+
+    def do(self, command: c.Command) -> Outcome:
+        """Hand over a command, perform what is owed and check everything."""
+        outcome = self.kernel.handle(command, now=self.now)
+        for recorded in outcome.events:
+            self.streams.setdefault(recorded.stream_id, []).append(recorded)
+            self.folded[recorded.stream_id] = evolve(self.folded.get(recorded.stream_id), recorded)
+        for effect in outcome.effects:
+            self._perform(effect)
+        faults = violations(self.kernel, now=self.now)
+        assert not faults, f"after {command}: {faults}"
+        for recorded in outcome.events:
+            folded = self.folded[recorded.stream_id]
+            assert folded == self.kernel.run_by_id(folded.run_id), "live state is not the fold of its events [INV-8]"
+        return outcome
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Let time pass, with a Tick at every deadline on the way."""
+        until = self.now + milliseconds
+        for _ in range(FINISH_ROUNDS_MAX):
+            due = self.kernel.next_deadline()
+            if due is None or due > until:
+                break
+            self.now = max(self.now, due)
+            self.do(c.Tick())
+        else:
+            raise AssertionError(f"time does not get on: due at {self.kernel.next_deadline()}, now {self.now}")
+        self.now = until
+        self.do(c.Tick())
+
+    def connect(
+        self,
+        worker_id: str,
+        incarnation: str,
+        *,
+        presents_from: Peer | None = None,
+        limit: int = 2,
+        steps: str = "A B Recover",
+    ) -> Peer:
+        """Open a session with a stream on the worker's own queue and one on its Flow type's."""
+        self._last_session += 1
+        peer = Peer(SessionId(self._last_session), worker_id, incarnation)
+        held = [] if presents_from is None else list(presents_from.calls.values())
+        for call in held:
+            peer.queues[call.stream] = call.queue
+            peer.calls[call.stream] = call
+        self.peers[peer.session] = peer
+        opened, *_ = connect(
+            peer.session,
+            worker_id,
+            serves(steps=steps),
+            incarnation=incarnation,
+            limit=limit,
+            running=tuple(running(call.token, call.stream, call.queue) for call in held),
+        )
+        self.do(opened)
+        for queue in (worker_id, FLOW_TYPE):
+            self.open_stream(peer, queue)
+        return peer
+
+    def open_stream(self, peer: Peer, queue: str) -> None:
+        if peer.session in self.peers:
+            number = peer.free_number()
+            peer.queues[number] = queue
+            self.do(c.OpenStream(peer.session, number, QueueName(queue)))
+
+    def lose(self, peer: Peer) -> None:
+        """Its connection breaks; what it held is in `peer.calls`."""
+        del self.peers[peer.session]
+        self.do(c.LoseSession(peer.session, "RESET"))
+
+    def crash(self) -> None:
+        """The server dies and comes back: sessions, callers and everything derived are gone."""
+        self.peers = {}
+        self.callers = {}
+        self._boot()
+
+    def held(self) -> list[tuple[Peer, Delivered]]:
+        """What connected workers hold, oldest session first."""
+        return [(peer, call) for peer in self.peers.values() for call in peer.calls.values()]
+
+    def answer(self, peer: Peer, call: Delivered, command: c.CompleteCall | c.FailCall | c.DeclineCall) -> Outcome:
+        """The worker answers on the call's stream, which is free with that."""
+        peer.calls.pop(call.stream, None)
+        if not isinstance(command, c.DeclineCall):
+            self.settled.append(call.token)
+        return self.do(command)
+
+    def _perform(self, effect: f.Effect) -> None:
+        if isinstance(effect, f.AnswerRpc):
+            assert effect.caller in self.callers, f"caller {effect.caller} is answered twice"
+            del self.callers[effect.caller]
+            return
+        peer = self.peers.get(effect.session)
+        if peer is None:
+            return
+        match effect:
+            case f.EndSession():
+                del self.peers[effect.session]
+            case f.AssignCall():
+                peer.take(effect)
+            case f.ConfirmStreamClosed() | f.RejectStream():
+                peer.queues.pop(effect.stream, None)
+            case f.AcknowledgeResult():
+                # After a reconnect a settled call is acknowledged at once; the worker forgets it.
+                peer.forget(effect.stream, effect.token)
+            case f.SendPing():
+                peer.pings.append(effect.nonce)
+
+    def answer_pings(self) -> None:
+        for peer in list(self.peers.values()):
+            while peer.pings:
+                self.do(pong(peer.session, peer.pings.pop()))
+
+    # ---- how it must end ----
+
+    def finish(self) -> None:
+        """Faults are over and a capable worker is there: everything that is runnable ends within a bound [INV-9]."""
+        for peer in list(self.peers.values()):
+            self.lose(peer)
+        self.connect("last", "i", limit=256)
+        for _ in range(FINISH_ROUNDS_MAX):
+            self.answer_pings()
+            self._answer_all()
+            if self._is_finished():
+                break
+            due = self.kernel.next_deadline()
+            assert due is not None, f"work remains and nothing will happen: {self._remaining()} [FLOW-11]"
+            self.now = max(self.now, due)
+            self.do(c.Tick())
+        else:
+            raise AssertionError(f"work remains: {self._remaining()} [INV-9]")
+        for events in self.streams.values():
+            assert not history_violations(events)
+
+    def _answer_all(self) -> None:
+        while held := self.held():
+            for peer, call in held:
+                response = _SHORTEST[call.token.method]
+                self.answer(peer, call, complete(response, call.token, peer.session, call.stream))
+
+    def _is_finished(self) -> bool:
+        return not self.callers and not self._remaining()
+
+    def _remaining(self) -> list[str]:
+        """Active Steps that do not wait for a message alone."""
+        return [
+            f"{run.run_id} {step.step_execution_id} {step.phase.name}"
+            for run in self.kernel.runs.values()
+            for step in run.steps.values()
+            if step.phase is not StepPhase.WAITING or step.next_timer_at() is not None
+        ]

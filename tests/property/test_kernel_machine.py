@@ -1,0 +1,312 @@
+"""Whatever clients, workers, clock and crashes do in whatever order: the invariants hold and everything ends."""
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from dexd.core import commands as c
+from dexd.core.config import KernelConfig
+from dexd.core.ids import CallerId, FlowId, StreamNumber
+from dexd.core.values import (
+    Decision,
+    IdReusePolicy,
+    Method,
+    Response,
+    StepOptions,
+    StepPlan,
+    StopType,
+    Wait,
+)
+from tests.property.kernel_world import Delivered, KernelWorld, Peer
+from tests.support.builders import (
+    DEAD_END,
+    FLOW_TYPE,
+    PROCEED,
+    SKIP,
+    abandon,
+    accept,
+    all_of,
+    any_combination,
+    any_of,
+    channel,
+    close_stream,
+    complete,
+    decides,
+    decline,
+    fail,
+    failure,
+    force,
+    force_fail,
+    go_to,
+    goodbye,
+    graceful,
+    no_retry,
+    options,
+    plan,
+    publish,
+    recovery,
+    retry,
+    rpc,
+    set_attribute,
+    start,
+    stop,
+    timer,
+    waits,
+)
+
+CONFIG = KernelConfig(max_concurrent_tasks_cap=256)
+DURATIONS = (0, 1, 40, 1_000, 5_000, 10_000, 30_000)
+
+flow_ids = st.sampled_from(["f1", "f2", "f3"])
+channels = st.sampled_from(["c", "d"])
+picks = st.integers(0, 7)
+step_options: st.SearchStrategy[StepOptions | None] = st.sampled_from(
+    [
+        None,
+        no_retry(),
+        no_retry(wait_for_failure=PROCEED, recovery=recovery()),
+        options(
+            execute_timeout_ms=3_000, wait_for_timeout_ms=2_000, execute_retry=retry(initial_interval_ms=1, jitter=1.0)
+        ),
+        options(execute_retry=retry(maximum_attempts=2, total_duration_ms=4_000), recovery=recovery(wait_for=True)),
+    ]
+)
+plans: st.SearchStrategy[StepPlan] = st.builds(
+    lambda step_type, wait_for, chosen: plan(step_type, wait_for=wait_for, options=chosen),
+    st.sampled_from(["A", "B"]),
+    st.booleans(),
+    step_options,
+)
+timers = st.sampled_from(DURATIONS).map(timer)
+channel_conditions = st.sampled_from(
+    [channel("c"), channel("d"), channel("c", 2, 2), channel("c", 1, None), channel("d", 0, 3), channel("d", 3, 5)]
+)
+conditions = st.lists(st.one_of(timers, channel_conditions), min_size=1, max_size=4)
+
+
+def _combined(chosen: list[Any], groups: list[list[int]]) -> Wait:
+    named = tuple(
+        type(each)(each.kind, f"id{index}", each.duration_ms, each.at_ms, each.channel, each.at_least, each.at_most)
+        for index, each in enumerate(chosen)
+    )
+    return any_combination(named, *(tuple(i % len(named) for i in group) for group in groups))
+
+
+wait_values: st.SearchStrategy[Wait] = st.one_of(
+    st.just(SKIP),
+    conditions.map(lambda chosen: all_of(*chosen)),
+    conditions.map(lambda chosen: any_of(*chosen)),
+    st.builds(
+        _combined, conditions, st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3), min_size=1, max_size=3)
+    ),
+)
+decisions: st.SearchStrategy[Decision] = st.one_of(
+    st.lists(plans, min_size=1, max_size=3).map(lambda chosen: go_to(*chosen)),
+    st.sampled_from([graceful(b"1"), graceful(), force(b"2"), force_fail("no"), DEAD_END]),
+)
+publications = st.lists(st.tuples(channels, st.just(b"m")), max_size=2).map(tuple)
+failures = st.sampled_from([failure(), failure(non_retryable=True), failure(retry_after_ms=2_500)])
+
+
+class KernelMachine(RuleBasedStateMachine):
+    """One server process after another, over one log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._requests = 0
+        self._callers = 0
+        self._lost: list[Peer] = []
+        self.world = KernelWorld(CONFIG)
+
+    def _fresh(self) -> str:
+        self._requests += 1
+        return f"r{self._requests}"
+
+    @initialize()
+    def begin(self) -> None:
+        self.world.connect("w0", "i0")
+
+    # ---- clients ----
+
+    @rule(flow_id=flow_ids, step=plans, policy=st.sampled_from(list(IdReusePolicy)))
+    def start(self, flow_id: str, step: StepPlan, policy: IdReusePolicy) -> None:
+        name = self._fresh()
+        self.world.do(start(flow_id, f"run-{name}", step=step, id_reuse_policy=policy))
+
+    @rule(flow_id=flow_ids, channel_name=channels, count=st.integers(1, 3))
+    def publish(self, flow_id: str, channel_name: str, count: int) -> None:
+        self.world.do(publish(channel_name, *[b"m"] * count, flow_id=flow_id, request_id=self._fresh()))
+
+    @rule(flow_id=flow_ids, value=st.sampled_from([None, b"1", b"2"]))
+    def set_attribute(self, flow_id: str, value: bytes | None) -> None:
+        self.world.do(set_attribute("a", value, flow_id=flow_id, request_id=self._fresh()))
+
+    @rule(flow_id=flow_ids, kind=st.sampled_from(list(StopType)))
+    def stop(self, flow_id: str, kind: StopType) -> None:
+        self.world.do(stop(kind, flow_id=flow_id, request_id=self._fresh()))
+
+    @rule(flow_id=flow_ids, name=st.sampled_from(["read", "write", "unknown"]), is_repeat=st.booleans())
+    def invoke(self, flow_id: str, name: str, is_repeat: bool) -> None:
+        if self.world.kernel.run(FlowId(flow_id)) is None:
+            return
+        request_id = f"r{self._requests}" if is_repeat else self._fresh()
+        self._callers += 1
+        caller = CallerId(self._callers)
+        self.world.callers[caller] = None
+        expires_at = self.world.now + 15_000
+        self.world.do(
+            rpc(name, caller=caller, flow_id=flow_id, request_id=request_id, expires_at=expires_at, content=name)
+        )
+
+    @rule(pick=picks)
+    def abandon(self, pick: int) -> None:
+        if self.world.callers:
+            caller = list(self.world.callers)[pick % len(self.world.callers)]
+            del self.world.callers[caller]
+            self.world.do(abandon(caller))
+
+    # ---- workers come and go ----
+
+    @rule(
+        worker_id=st.sampled_from(["w0", "w1", "w2"]),
+        incarnation=st.sampled_from(["i0", "i0", "i0", "i1"]),
+        limit=st.integers(1, 3),
+        steps=st.sampled_from(["A B Recover", "A", "B Recover"]),
+    )
+    def connect(self, worker_id: str, incarnation: str, limit: int, steps: str) -> None:
+        self.world.connect(worker_id, incarnation, limit=limit, steps=steps)
+
+    @rule(pick=picks, is_presenting=st.booleans())
+    def reconnect(self, pick: int, is_presenting: bool) -> None:
+        if self._lost:
+            old = self._lost.pop(pick % len(self._lost))
+            self.world.connect(old.worker_id, old.incarnation, presents_from=old if is_presenting else None)
+
+    @rule(pick=picks)
+    def lose_session(self, pick: int) -> None:
+        peer = self._peer(pick)
+        if peer is not None:
+            self._lost.append(peer)
+            self.world.lose(peer)
+
+    @rule(pick=picks)
+    def reconnect_before_the_loss_is_noticed(self, pick: int) -> None:
+        peer = self._peer(pick)
+        if peer is not None:
+            self.world.connect(peer.worker_id, peer.incarnation, presents_from=peer)
+            if peer.session in self.world.peers:
+                self.world.lose(peer)
+
+    @rule(pick=picks)
+    def drain(self, pick: int) -> None:
+        peer = self._peer(pick)
+        if peer is not None:
+            peer.is_draining = True
+            self.world.do(goodbye(peer.session))
+
+    @rule(pick=picks, is_own=st.booleans())
+    def open_stream(self, pick: int, is_own: bool) -> None:
+        peer = self._peer(pick)
+        if peer is not None:
+            self.world.open_stream(peer, peer.worker_id if is_own else FLOW_TYPE)
+
+    @rule(pick=picks, number=st.integers(1, 4))
+    def close_stream(self, pick: int, number: int) -> None:
+        peer = self._peer(pick)
+        if peer is not None:
+            peer.calls.pop(StreamNumber(number), None)
+            self.world.do(close_stream(peer.session, number))
+
+    # ---- workers answer ----
+
+    @rule(pick=picks, wait=wait_values, decision=decisions, published=publications)
+    def complete(self, pick: int, wait: Wait, decision: Decision, published: Any) -> None:
+        found = self._held(pick)
+        if found is None:
+            return
+        peer, call = found
+        response = {
+            Method.WAIT_FOR: waits(wait, publications=published),
+            Method.EXECUTE: decides(decision, publications=published),
+            Method.RPC: Response(output=b"1", publications=published, next_steps=decision.movements),
+        }[call.token.method]
+        command = c.CompleteCall(peer.session, call.stream, call.token, response)
+        self.world.answer(peer, call, command)
+
+    @rule(pick=picks, error=failures)
+    def fail(self, pick: int, error: Any) -> None:
+        found = self._held(pick)
+        if found is not None:
+            peer, call = found
+            self.world.answer(peer, call, fail(error, call.token, peer.session, call.stream))
+
+    @rule(pick=picks, reason=st.sampled_from(["NO_CAPACITY", "NO_CAPACITY", "DRAINING", "UNKNOWN_STEP", "UNDECODABLE"]))
+    def decline(self, pick: int, reason: str) -> None:
+        found = self._held(pick)
+        if found is not None:
+            peer, call = found
+            self.world.answer(peer, call, decline(reason, call.token, peer.session, call.stream))
+
+    @rule(pick=picks)
+    def accept(self, pick: int) -> None:
+        found = self._held(pick)
+        if found is not None:
+            peer, call = found
+            self.world.do(accept(call.token, peer.session, call.stream))
+
+    @rule(pick=picks, decision=decisions)
+    def answer_again(self, pick: int, decision: Decision) -> None:
+        """A result that was answered before, or whose delivery was given up meanwhile, changes nothing [LOST-3]."""
+        peer = self._peer(pick)
+        tokens = self.world.settled + [call.token for lost in self._lost for call in lost.calls.values()]
+        current = {call.token for call in self.world.kernel.dispatcher.calls.values()}
+        stale = [token for token in tokens if token.method is Method.EXECUTE and token not in current]
+        if peer is not None and stale:
+            before = {stream: (state.steps, dict(state.attributes)) for stream, state in self.world.folded.items()}
+            self.world.do(complete(decision, stale[pick % len(stale)], peer.session, 999))
+            assert before == {
+                stream: (state.steps, dict(state.attributes)) for stream, state in self.world.folded.items()
+            }
+
+    # ---- time and crashes ----
+
+    @rule(milliseconds=st.sampled_from(DURATIONS))
+    def pass_time(self, milliseconds: int) -> None:
+        self.world.answer_pings()
+        self.world.pass_time(milliseconds)
+
+    @rule()
+    def jump_to_the_next_deadline(self) -> None:
+        self.world.answer_pings()
+        due = self.world.kernel.next_deadline()
+        if due is not None:
+            self.world.pass_time(max(0, due - self.world.now))
+
+    @rule()
+    def crash(self) -> None:
+        self._lost += self.world.peers.values()
+        self.world.crash()
+
+    def teardown(self) -> None:
+        self.world.finish()
+
+    def _peer(self, pick: int) -> Peer | None:
+        peers = list(self.world.peers.values())
+        return peers[pick % len(peers)] if peers else None
+
+    def _held(self, pick: int) -> tuple[Peer, Delivered] | None:
+        held = self.world.held()
+        return held[pick % len(held)] if held else None
+
+
+@pytest.mark.slow
+def test_every_order_of_happenings_keeps_the_invariants() -> None:
+    run_state_machine_as_test(KernelMachine, settings=settings(stateful_step_count=40))
+
+
+@pytest.mark.long
+def test_long_lives_keep_the_invariants() -> None:
+    run_state_machine_as_test(KernelMachine, settings=settings(max_examples=2_000, stateful_step_count=150))

@@ -1,0 +1,146 @@
+"""Given events, when a command arrives, then exactly these events, effects and reply: the unit test of the pure core.
+
+State is built only by events, as after a restart; workers, which no event creates, connect through commands in
+`after`. Every step checks the kernel's invariants, and that live state is the fold of the events.
+
+    given(started(), scheduled("A-1")).after(*connect()).when(complete(force())).then(events=[...], effects=[...])
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dexd.core import commands as c
+from dexd.core.config import KernelConfig
+from dexd.core.events import Event
+from dexd.core.flow.evolve import evolve
+from dexd.core.flow.invariants import history_violations
+from dexd.core.flow.state import RunState
+from dexd.core.invariants import violations
+from dexd.core.kernel import Kernel
+from dexd.core.outcome import Outcome, RecordedEvent
+from dexd.core.rejections import Code, Rejection
+from tests.support.builders import RUN, T0, At, history
+from tests.support.matchers import Like
+
+
+def given(*events: Event | At, config: KernelConfig | None = None) -> "Given":
+    """A kernel that recovered from the events and began to serve at the instant of the last one."""
+    return Given(history(*events), config or KernelConfig())
+
+
+class Given:
+    """A kernel before the command under test."""
+
+    def __init__(self, recorded: Sequence[RecordedEvent], config: KernelConfig) -> None:
+        self.now = max((event.at for event in recorded), default=T0)
+        self.log = list(recorded)
+        states: dict[int, RunState] = {}
+        for event in recorded:
+            states[event.stream_id] = evolve(states.get(event.stream_id), event)
+        self.kernel = Kernel(config, last_stream_id=len(states))
+        for state in states.values():
+            self.kernel.adopt(state)
+        self._handle(c.BeginServing(), self.now)
+
+    def after(self, *commands: c.Command, now: int | None = None) -> "Given":
+        """Let something happen that the test is not about."""
+        for command in commands:
+            self._handle(command, self.now if now is None else now)
+        return self
+
+    def ticked(self, *instants: int) -> "Given":
+        """Let time pass."""
+        for instant in instants:
+            self._handle(c.Tick(), instant)
+        return self
+
+    def when(self, *commands: c.Command, now: int | None = None) -> "Then":
+        """Hand over the command under test; several count as one."""
+        outcomes = [self._handle(command, self.now if now is None else now) for command in commands]
+        return Then(self, outcomes)
+
+    def when_time_passes(self, now: int) -> "Then":
+        """Tick at the instant, as often as something is due by then."""
+        outcomes = [self._handle(c.Tick(), now)]
+        while self.next_deadline is not None and self.next_deadline <= now:
+            assert len(outcomes) < 100, "time does not get on"
+            outcomes.append(self._handle(c.Tick(), now))
+        return Then(self, outcomes)
+
+    @property
+    def next_deadline(self) -> int | None:
+        return self.kernel.next_deadline()
+
+    def run(self, run_id: str = RUN) -> RunState:
+        """For what only state shows; prefer events and effects."""
+        for run in self.kernel.runs.values():
+            if run.run_id == run_id:
+                return run
+        raise AssertionError(f"no run {run_id}")
+
+    def _handle(self, command: c.Command, now: int) -> Outcome:
+        self.now = now
+        outcome = self.kernel.handle(command, now=now)
+        self.log += outcome.events
+        faults = violations(self.kernel, now=now)
+        assert not faults, f"after {command}: {faults}"
+        return outcome
+
+    def check_replay(self) -> None:
+        """Live state is the fold of the events [INV-8]."""
+        streams: dict[int, list[RecordedEvent]] = {}
+        for event in self.log:
+            streams.setdefault(event.stream_id, []).append(event)
+        for events in streams.values():
+            assert not history_violations(events)
+            state: RunState | None = None
+            for event in events:
+                state = evolve(state, event)
+            assert state is not None
+            assert state == self.kernel.run_by_id(state.run_id)
+
+
+class Then:
+    """What came of the command."""
+
+    def __init__(self, before: Given, outcomes: Sequence[Outcome]) -> None:
+        self._given = before
+        self.events = [recorded.event for outcome in outcomes for recorded in outcome.events]
+        self.effects = [effect for outcome in outcomes for effect in outcome.effects]
+        self.reply = outcomes[-1].reply
+        before.check_replay()
+
+    def then(
+        self,
+        *,
+        events: Iterable[Event | Like] = (),
+        effects: Iterable[Any] = (),
+        reply: Any = None,
+        next_deadline: Any = ...,
+    ) -> "Given":
+        """Exactly this, in this order, and nothing else."""
+        assert self.events == list(events)
+        assert self.effects == list(effects)
+        assert self.reply == reply
+        if next_deadline is not ...:
+            assert self._given.next_deadline == next_deadline
+        return self._given
+
+    def then_events(self, *events: Event | Like) -> "Given":
+        """Exactly these events, whatever else is owed; for rules that are about history only."""
+        assert self.events == list(events)
+        return self._given
+
+    def then_effects(self, *effects: Any) -> "Given":
+        """Exactly these effects, whatever is recorded; for rules that are about deliveries only."""
+        assert self.effects == list(effects)
+        return self._given
+
+    def then_rejected(self, code: Code, **fields: str) -> "Given":
+        """Refused with the code and at least these fields, and nothing stored [GEN-2]."""
+        assert isinstance(self.reply, Rejection), self.reply
+        assert self.reply.code is code
+        assert fields.items() <= self.reply.fields.items()
+        assert not self.events
+        assert not self.effects
+        return self._given
