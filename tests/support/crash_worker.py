@@ -1,4 +1,7 @@
-"""A worker process for `crash_flows`, run as a program: it says on stdout that it is ready, and ends on SIGTERM."""
+"""A worker process for `crash_flows`, run as a program.
+
+It says on stdout when it is ready and, after SIGTERM, when it drains.
+"""
 
 import argparse
 import asyncio
@@ -26,13 +29,21 @@ async def work(options: argparse.Namespace) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     running = asyncio.create_task(worker.start())
     await worker.wait_pull_registered(timeout=READY_TIMEOUT_S)
-    sys.stdout.write(json.dumps({"event": "worker_ready", "pid": os.getpid()}) + "\n")
-    sys.stdout.flush()
+    announce("worker_ready")
     stopped = asyncio.create_task(stopping.wait())
     await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
-    await worker.close()
+    closing = asyncio.create_task(worker.close())
+    await asyncio.sleep(0)
+    # The worker takes nothing any more.
+    announce("worker_draining")
+    await closing
     await running
+
+
+def announce(event: str) -> None:
+    sys.stdout.write(json.dumps({"event": event, "pid": os.getpid()}) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dextools.local_processes import CHECKOUT
+from tests.support.eventually import eventually
 from tests.support.handler_record import HandlerRecord
 from tests.support.server_process import SERVE, ServerProcess
 from tests.support.worker_process import WorkerProcess
@@ -119,6 +120,14 @@ class Deployment:
         self.workers.remove(worker)
         await asyncio.to_thread(worker.kill)
         self.worker_kills += 1
+
+    async def sessions_opened(self, count: int) -> None:
+        """Return when all servers together have opened so many sessions of workers."""
+
+        def is_met() -> bool:
+            return sum(event["event"] == "worker_session_opened" for event in self.server.log_events()) >= count
+
+        await eventually(is_met, f"{count} worker sessions")
 
     def open_gate(self, name: str = "all") -> None:
         """Let held handlers of one worker, or of all, go on."""

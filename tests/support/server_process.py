@@ -57,8 +57,8 @@ class ServerProcess:
         return self._process.pid
 
     def log_events(self) -> list[dict[str, Any]]:
-        """All log lines so far, of earlier servers on the same directory too."""
-        return [json.loads(line) for line in self.log_path.read_text().splitlines()]
+        """All log lines so far, of earlier servers on the same directory too; not one that is just being written."""
+        return [json.loads(line) for line in self.log_path.read_text().splitlines(True) if line.endswith("\n")]
 
     def terminate(self) -> None:
         """Send SIGTERM."""

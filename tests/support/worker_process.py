@@ -35,9 +35,7 @@ class WorkerProcess:
                 stderr=log,
                 cwd=CHECKOUT,
             )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        self.ready: dict[str, Any] = json.loads(line) if line else {}
+        self.ready = self._announced()
 
     @property
     def pid(self) -> int:
@@ -55,18 +53,25 @@ class WorkerProcess:
     def kill(self) -> None:
         """Send SIGKILL and wait for the end."""
         self._process.kill()
-        self._end()
+        self.wait()
 
-    def stop(self) -> int:
-        """Send SIGTERM and wait until it has drained; gives the exit code."""
+    def terminate(self) -> None:
+        """Send SIGTERM and return when it has begun to drain."""
         self._process.terminate()
-        return self._end()
+        assert self._announced(), "the worker ended before it drained"
 
-    def _end(self) -> int:
+    def wait(self) -> int:
+        """Wait for its end; gives the exit code."""
         code = self._process.wait(STOP_S)
         assert self._process.stdout is not None
         self._process.stdout.close()
         return code
+
+    def _announced(self) -> dict[str, Any]:
+        """Read the next line that it says about itself; empty at its end."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        return json.loads(line) if line else {}
 
     def __enter__(self) -> Self:
         return self

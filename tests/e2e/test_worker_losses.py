@@ -1,0 +1,192 @@
+"""Worker processes that are killed or frozen while they run calls, and servers that come back meanwhile [LOST-1..3]."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dexsdk import AsyncClient, ClientOptions, FlowStatus, HistoryEvent
+from tests.support.crash_comparison import handler_faults
+from tests.support.crash_flows import ENTRIES, CrashFlows, HeldFlow, LedgerFlow
+from tests.support.deployment import Deployment, deployment
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("crashes")]
+
+SHORT_RESUME = ("--set", "matching.resume_wait=300ms")
+SHORT_PING = ("--set", "matching.ping_interval=300ms", "--set", "matching.pong_timeout=300ms")
+
+WAIT_S = 30.0
+
+
+class World:
+    """A deployment and a client of it."""
+
+    def __init__(self, here: Deployment, client: AsyncClient) -> None:
+        self.here = here
+        self.client = client
+
+    async def hold(self, count: int, prefix: str = "held") -> list[str]:
+        """Start Flows whose handlers wait for their gate."""
+        flow_ids = [f"{prefix}-{number}" for number in range(count)]
+        for flow_id in flow_ids:
+            await self.client.start_flow(HeldFlow, flow_id, 0.0)
+        return flow_ids
+
+    async def finish(self, flow_ids: Sequence[str]) -> list[str]:
+        """Wait until they have completed; gives what their handlers returned."""
+        results = [await self.client.wait_for_flow(flow_id, WAIT_S) for flow_id in flow_ids]
+        assert {result.status for result in results} == {FlowStatus.COMPLETED}
+        return [result.single_output(str) for result in results]
+
+    async def history(self, flow_id: str) -> Sequence[HistoryEvent]:
+        return (await self.client.get_history(flow_id)).events
+
+    async def seen(self, flow_id: str, kind: str) -> HistoryEvent:
+        """Wait for an event, after the Flow's end too."""
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                async for event in self.client.watch_history(flow_id):
+                    if event.kind == kind:
+                        return event
+
+
+@asynccontextmanager
+async def world(scratch: Path, *arguments: str) -> AsyncIterator[World]:
+    async with deployment(scratch, *arguments) as here:
+        options = ClientOptions(server_address=here.address)
+        async with AsyncClient(CrashFlows().registry, None, options) as client:
+            yield World(here, client)
+        assert await here.stop_server() == 0
+        await here.verify_log()
+
+
+def hand_overs(events: Sequence[HistoryEvent]) -> list[tuple[str, int, int]]:
+    """Worker, attempt and delivery of every dispatch."""
+    return [
+        (event.data["worker_id"], event.data["attempt"], event.data["delivery"])
+        for event in events
+        if event.kind == "StepDispatched"
+    ]
+
+
+async def test_call_of_a_killed_worker_is_redelivered_once_and_then_backs_off(tmp_path: Path) -> None:
+    """[LOST-1, LOST-2, DELIV-1]: delivery 2 of the same attempt, then WORKER_LOST and attempt 2 after a second."""
+    async with world(tmp_path, *SHORT_RESUME) as all_:
+        here = all_.here
+        first = await here.start_worker()
+        (flow_id,) = await all_.hold(1)
+        await here.record.began(1)
+        second = await here.start_worker()
+        await here.kill_worker(first)
+        await here.record.began(1, delivery=2)
+        third = await here.start_worker()
+        await here.kill_worker(second)
+        await here.record.began(1, attempt=2)
+        here.open_gate()
+        await all_.finish([flow_id])
+
+        events = await all_.history(flow_id)
+        assert hand_overs(events) == [(first.name, 1, 1), (second.name, 1, 2), (third.name, 2, 1)]
+        assert sum(event.kind == "StepDeliveryLost" for event in events) == 2
+        (failed,) = [event for event in events if event.kind == "ExecuteFailed"]
+        assert failed.data["output"]["failure"]["error_type"] == "WORKER_LOST"
+        assert events[-3].at - failed.at >= timedelta(seconds=1), "the default backoff"
+        keys = {call.key for call in here.record.calls()}
+        assert keys == {f"{flow_id}/HoldStep-1"}, "one key for all attempts and deliveries [ID-9]"
+
+
+async def test_result_of_a_frozen_worker_is_stale_once_another_one_has_answered(tmp_path: Path) -> None:
+    """[W12, LOST-3, DELIV-2, WIRE-7]"""
+    async with world(tmp_path, *SHORT_PING) as all_:
+        here = all_.here
+        frozen = await here.start_worker()
+        (flow_id,) = await all_.hold(1)
+        await here.record.began(1)
+        other = await here.start_worker()
+        frozen.freeze()
+        await here.record.began(1, delivery=2)
+        here.open_gate(other.name)
+        (output,) = await all_.finish([flow_id])
+        # Its handler is done when it wakes up; so it has a result, and nobody has told it yet that nobody wants it.
+        here.open_gate(frozen.name)
+        frozen.thaw()
+
+        stale = await all_.seen(flow_id, "StaleResultRejected")
+        assert (stale.data["worker_id"], stale.data["attempt"], stale.data["delivery"]) == (frozen.name, 1, 1)
+        assert output.endswith(f"on {other.name}")
+        assert (await all_.finish([flow_id])) == [output], "a late result changes nothing"
+        assert hand_overs(await all_.history(flow_id)) == [(frozen.name, 1, 1), (other.name, 1, 2)]
+
+
+async def test_running_calls_survive_server_after_server_without_redelivery(tmp_path: Path) -> None:
+    """[W13, WIRE-10, DELIV-4]: killed twice before the worker is back, and once more after that."""
+    async with world(tmp_path) as all_:
+        here = all_.here
+        worker = await here.start_worker()
+        flow_ids = await all_.hold(10)
+        await here.record.began(10)
+        await here.restart_server()
+        await here.restart_server()
+        await here.sessions_opened(2)
+        await here.restart_server()
+        here.open_gate()
+        await all_.finish(flow_ids)
+        for flow_id in flow_ids:
+            assert hand_overs(await all_.history(flow_id)) == [(worker.name, 1, 1)]
+        assert len(here.record.calls()) == 10
+
+
+async def test_calls_are_redelivered_when_server_and_worker_are_both_killed(tmp_path: Path) -> None:
+    """[WIRE-11, DELIV-4]: the time for re-presenting counts from listening."""
+    async with world(tmp_path, *SHORT_RESUME) as all_:
+        here = all_.here
+        lost = await here.start_worker()
+        flow_ids = await all_.hold(5)
+        await here.record.began(5)
+        await here.kill_server()
+        await here.kill_worker(lost)
+        await here.start_server()
+        successor = await here.start_worker()
+        here.open_gate()
+        await all_.finish(flow_ids)
+        histories = {flow_id: await all_.history(flow_id) for flow_id in flow_ids}
+        for events in histories.values():
+            assert hand_overs(events) == [(lost.name, 1, 1), (successor.name, 1, 2)]
+        assert list(handler_faults(histories, here.record.calls())) == []
+
+
+async def test_flow_moves_at_once_when_its_idle_sticky_worker_is_killed(tmp_path: Path) -> None:
+    """[W3, ROUTE-1]"""
+    async with world(tmp_path) as all_:
+        here = all_.here
+        sticky = await here.start_worker()
+        await all_.client.start_flow(LedgerFlow, "ledger")
+        await all_.seen("ledger", "WaitForCompleted")
+        other = await here.start_worker()
+        await here.kill_worker(sticky)
+        await all_.client.publish("ledger", ENTRIES, "")
+        await all_.client.wait_for_flow("ledger", WAIT_S)
+        *_, execute = [event for event in await all_.history("ledger") if event.kind == "StepDispatched"]
+        assert execute.data["worker_id"] == other.name
+        assert execute.data["waited_ms"] <= 200
+
+
+async def test_terminated_worker_drains_and_nothing_is_run_again(tmp_path: Path) -> None:
+    """[W11, DRAIN-1, DRAIN-2]: SIGTERM during a call; its result counts, and new calls go elsewhere."""
+    async with world(tmp_path) as all_:
+        here = all_.here
+        draining = await here.start_worker()
+        (flow_id,) = await all_.hold(1)
+        await here.record.began(1)
+        other = await here.start_worker()
+        await asyncio.to_thread(draining.terminate)
+        (later,) = await all_.hold(1, "later")
+        await here.record.began(2)
+        here.open_gate()
+        await all_.finish([flow_id, later])
+        assert await asyncio.to_thread(draining.wait) == 0
+        assert hand_overs(await all_.history(flow_id)) == [(draining.name, 1, 1)]
+        assert hand_overs(await all_.history(later)) == [(other.name, 1, 1)]
