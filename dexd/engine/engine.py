@@ -59,6 +59,8 @@ class EngineOptions(msgspec.Struct, frozen=True):
     """Events from which on nothing more is decided before the running commit is over."""
     snapshot_every_events: int = 200
     """Versions of a run between two snapshots."""
+    mailbox_max: int = 100_000
+    """Commands that may wait: a few seconds of work, at a few hundred bytes each beside the values they carry."""
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -103,7 +105,7 @@ class Engine:
         self._on_fatal = on_fatal
         self._options = options or EngineOptions()
         self._loop = asyncio.get_running_loop()
-        self._mailbox = Mailbox()
+        self._mailbox = Mailbox(self._options.mailbox_max)
         self._performer = Performer()
         self._growth = Growth()
         self._timekeeper = Timekeeper(clock, call_later or self._loop.call_later, self._on_due)

@@ -11,10 +11,6 @@ from dexd.engine.ports import OnAnswer
 Letter: TypeAlias = tuple[Command, OnAnswer[Reply] | None]
 """A command, and who gets its reply."""
 
-CAPACITY = 100_000
-"""Commands that may wait; at some tens of microseconds each this is a few seconds of work, and at most a few hundred
-bytes each beside the values they carry."""
-
 
 class Mailbox:
     """A bounded queue.
@@ -25,7 +21,7 @@ class Mailbox:
 
     __slots__ = ("_capacity", "_has_room", "_letters")
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
+    def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._letters: deque[Letter] = deque()
         self._has_room = asyncio.Event()

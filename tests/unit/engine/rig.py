@@ -66,12 +66,20 @@ class Alarms:
     def advance(self, milliseconds: int) -> None:
         """Let time pass, alarm by alarm."""
         end = self.clock.at + milliseconds
-        while due := [alarm for alarm in self.waiting if alarm.at <= end]:
-            first = min(due, key=lambda alarm: alarm.at)
-            self.waiting.remove(first)
-            self.clock.at = max(self.clock.at, first.at)
-            first.callback()
+        while self.ring_next(end):
+            pass
         self.clock.at = end
+
+    def ring_next(self, end: int) -> bool:
+        """Ring the first alarm that is due until then; False if there is none."""
+        due = [alarm for alarm in self.waiting if alarm.at <= end]
+        if not due:
+            return False
+        first = min(due, key=lambda alarm: alarm.at)
+        self.waiting.remove(first)
+        self.clock.at = max(self.clock.at, first.at)
+        first.callback()
+        return True
 
 
 class Alarm:
@@ -129,8 +137,11 @@ class Rig:
             await asyncio.sleep(0)
 
     async def advance(self, milliseconds: int) -> None:
-        self.alarms.advance(milliseconds)
-        await self.decided()
+        """Let time pass, and everything happen that is due on the way."""
+        end = self.clock.at + milliseconds
+        while self.alarms.ring_next(end):
+            await self.decided()
+        self.clock.at = end
 
     async def start(self, flow_id: str = "f", **changes: Any) -> Any:
         """Start a Flow and give the committed answer."""

@@ -1,0 +1,95 @@
+"""Which runs are in memory: open ones, and a bounded number of closed ones [ARCH-8, ARCH-11]."""
+
+import pytest
+
+from dexd.codec.flow_requests import RunKey
+from dexd.core.config import KernelConfig
+from dexd.core.ids import FlowId, RunId
+from dexd.core.kernel import RunRef
+from dexd.engine import run_cache
+from dexd.engine.recovery import rebuild_kernel
+from dexd.engine.run_cache import RunCache
+from tests.unit.engine.rig import Rig, publish_command, stop_command
+
+
+async def log_with_closed_runs(*flow_ids: str) -> Rig:
+    rig = Rig()
+    for flow_id in flow_ids:
+        await rig.start(flow_id)
+        await rig.answer(stop_command(flow_id))
+    return rig
+
+
+async def test_closed_run_comes_back_from_the_log_and_stays_a_while() -> None:
+    """[START-3] A repeated start, or a read, of a run that ended long ago."""
+    rig = await log_with_closed_runs("a")
+    kernel = rebuild_kernel(rig.log, KernelConfig())
+    cache = RunCache(rig.log, kernel)
+    assert kernel.run(FlowId("a")) is None
+    run = cache.latest_run(FlowId("a"))
+    assert run is not None
+    assert kernel.run(FlowId("a")) is run
+    assert cache.run_by_id(RunId("run-a")) is run
+    assert cache.of_stream(run.stream_id) is run
+    assert cache.latest_run(FlowId("unknown")) is None
+    assert cache.run_by_id(RunId("unknown")) is None
+
+
+async def test_cache_of_closed_runs_is_bounded_by_number() -> None:
+    """[ARCH-8] The oldest goes first."""
+    rig = await log_with_closed_runs("a", "b", "c")
+    kernel = rebuild_kernel(rig.log, KernelConfig())
+    cache = RunCache(rig.log, kernel, closed_max=2)
+    for flow_id in ("a", "b", "c"):
+        cache.look_up(FlowId(flow_id))
+    assert [run.flow_id for run in kernel.runs.values()] == ["b", "c"]
+
+
+async def test_cache_of_closed_runs_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[ARCH-8] Large runs leave sooner; the one that is asked for always stays."""
+    monkeypatch.setattr(run_cache, "CLOSED_BYTES_MAX", 100)
+    rig = Rig()
+    for flow_id in ("a", "b"):
+        await rig.start(flow_id)
+        await rig.answer(publish_command(flow_id, b"x" * 200))
+        await rig.answer(stop_command(flow_id))
+    kernel = rebuild_kernel(rig.log, KernelConfig())
+    cache = RunCache(rig.log, kernel)
+    cache.look_up(FlowId("a"))
+    assert [run.flow_id for run in kernel.runs.values()] == ["a"]
+    cache.look_up(FlowId("b"))
+    assert [run.flow_id for run in kernel.runs.values()] == ["b"]
+
+
+async def test_old_run_never_poses_as_the_latest() -> None:
+    """[GEN-3] Otherwise the next start would take an ordinal that exists."""
+    rig = await log_with_closed_runs("a")
+    await rig.start("a", run_id="second", request_id="again")
+    await rig.answer(stop_command("a"))
+    kernel = rebuild_kernel(rig.log, KernelConfig())
+    cache = RunCache(rig.log, kernel)
+    cache.look_up(RunRef(RunId("run-a")))
+    latest = kernel.run(FlowId("a"))
+    assert latest is not None
+    assert (latest.run_id, latest.ordinal) == ("second", 2)
+    old = kernel.run_by_id(RunId("run-a"))
+    assert old is not None
+    assert old.ordinal == 1
+
+
+async def test_run_found_by_its_id_is_the_latest_when_it_is() -> None:
+    """[ID-5] One look-up brings it once."""
+    rig = await log_with_closed_runs("a")
+    kernel = rebuild_kernel(rig.log, KernelConfig())
+    cache = RunCache(rig.log, kernel)
+    run = cache.run_by_id(RunId("run-a"))
+    assert run is kernel.run(FlowId("a"))
+
+
+async def test_run_that_an_rpc_reads_stays_in_memory() -> None:
+    """[RPC-4] A closed run serves the calls that were under way; its turn to leave comes later."""
+    rig = await log_with_closed_runs("a")
+    again = Rig(rig.log)
+    key = RunKey(FlowId("a"), None)
+    summary = await again.read(again.engine.reads.describe, key)
+    assert summary.status.name == "CANCELED"
