@@ -21,10 +21,10 @@ from dexd.core.flow.decide_external import (
     refuse_unknown,
     remembered,
 )
-from dexd.core.flow.decide_output import decide_completion, decide_due_timers
+from dexd.core.flow.decide_output import decide_completion, decide_next_timers
 from dexd.core.flow.decide_start import decide_start
 from dexd.core.flow.scheduling import decide_schedule
-from dexd.core.flow.settlement import by_age, decide_conditions
+from dexd.core.flow.settlement import decide_conditions, waits_to_try
 from dexd.core.flow.state import RunState, StepPhase
 from dexd.core.ids import FlowId, RunId, StepExecutionId, StreamId
 from dexd.core.matching.deliveries import Deliveries
@@ -199,8 +199,9 @@ class Kernel:
                 self._dispatcher.reconcile(turn, run, step_execution_id)
 
     def _settle_waits(self, turn: Turn) -> None:
-        for run, waiting in turn.take_waits().values():
-            for step_execution_id in by_age(run, waiting) if waiting else ():
+        for changes in turn.take_waits().values():
+            run = changes.run
+            for step_execution_id in waits_to_try(run, changes.steps, changes.channels):
                 met = decide_conditions(run, step_execution_id)
                 if met is not None:
                     turn.emit(run, met)
@@ -224,8 +225,8 @@ class Kernel:
         step = run.steps[step_execution_id]
         if step.phase is StepPhase.BACKOFF:
             self._dispatcher.begin_attempt(turn, run, step)
-        elif step.wait is not None:
-            turn.emit_all(run, decide_due_timers(step, step.wait, step.fired, now=turn.now))
+        else:
+            turn.emit_all(run, decide_next_timers(step))
 
     # ---- client commands ----
 

@@ -1,6 +1,7 @@
 """One turn of the kernel: the instant, and what has been decided in it so far."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from dexd.core.effects import Effect
 from dexd.core.events import (
@@ -24,6 +25,17 @@ from dexd.core.outcome import Outcome, RecordedEvent, Reply
 from dexd.core.rejections import Rejection
 
 
+@dataclass(slots=True)
+class WaitChanges:
+    """What happened to one run that may satisfy waits."""
+
+    run: RunState
+    steps: dict[StepExecutionId, None] = field(default_factory=dict)
+    """Step executions whose Wait was installed or whose timer fired."""
+    channels: dict[str, None] = field(default_factory=dict)
+    """Channels that got messages."""
+
+
 class Turn:
     """Collects events and effects of one command.
 
@@ -43,8 +55,8 @@ class Turn:
         """Runs that were closed; the kernel takes them out."""
         self.touched: dict[tuple[RunId, StepExecutionId], RunState] = {}
         """Step executions whose open call may have to change; the kernel takes them out."""
-        self.waits: dict[RunId, tuple[RunState, dict[StepExecutionId, None]]] = {}
-        """Waits that may have become satisfied; the kernel takes them out."""
+        self.waits: dict[RunId, WaitChanges] = {}
+        """What may have satisfied waits; the kernel takes it out."""
 
     def begin(self, event: FlowStarted, stream_id: StreamId) -> RunState:
         """Record the first event of a new run."""
@@ -85,8 +97,8 @@ class Turn:
         touched, self.touched = self.touched, {}
         return touched
 
-    def take_waits(self) -> dict[RunId, tuple[RunState, dict[StepExecutionId, None]]]:
-        """Waits that may have become satisfied since the last time."""
+    def take_waits(self) -> dict[RunId, WaitChanges]:
+        """What may have satisfied waits since the last time."""
         waits, self.waits = self.waits, {}
         return waits
 
@@ -105,14 +117,16 @@ class Turn:
         Waits are evaluated when installed and after every change of what they watch [WAIT-4]; an execute that ended may
         have been the last active Step [DEC-2].
         """
-        _, waiting = self.waits.setdefault(run.run_id, (run, {}))
+        changes = self.waits.get(run.run_id)
+        if changes is None:
+            changes = self.waits[run.run_id] = WaitChanges(run)
         if isinstance(event, WaitForCompleted | TimerFired):
-            waiting[event.step_execution_id] = None
+            changes.steps[event.step_execution_id] = None
         if isinstance(event, ChannelPublished):
-            waiting.update(run.watchers.get(event.channel, {}))
+            changes.channels[event.channel] = None
         elif isinstance(event, WaitForCompleted | ExecuteCompleted | RpcCompleted):
             for _, channel, _ in event.messages:
-                waiting.update(run.watchers.get(channel, {}))
+                changes.channels[channel] = None
 
 
 _WAIT_CHANGING = frozenset((WaitForCompleted, TimerFired, ChannelPublished, ExecuteCompleted, RpcCompleted))

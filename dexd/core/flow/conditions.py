@@ -4,7 +4,7 @@ A candidate is a group of conditions that must hold together: all_of has one, an
 any_of one per condition. Everything is computed from counts; the caller turns queue positions into messages.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -28,8 +28,9 @@ def evaluate(wait: Wait, fired: Sequence[int], queued: Mapping[str, int]) -> Win
         fired: Indexes of its timers that fired or were skipped.
         queued: Messages per Channel key; a missing key means none.
     """
+    is_fired = frozenset(fired)
     for candidate in candidates(wait):
-        if _is_satisfied(wait.conditions, candidate, fired, queued):
+        if _is_satisfied(wait.conditions, candidate, is_fired, queued):
             return Win(candidate, _consume(wait.conditions, candidate, queued))
     return None
 
@@ -50,7 +51,7 @@ def candidates(wait: Wait) -> Iterable[tuple[int, ...]]:
 
 
 def _is_satisfied(
-    conditions: Sequence[Condition], candidate: Sequence[int], fired: Sequence[int], queued: Mapping[str, int]
+    conditions: Sequence[Condition], candidate: Sequence[int], fired: Collection[int], queued: Mapping[str, int]
 ) -> bool:
     """[WAIT-7] Timers fired, and all minimums reserved together from one count per queue."""
     needed: dict[str, int] = {}

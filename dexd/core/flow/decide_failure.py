@@ -17,6 +17,7 @@ from dexd.core.values import (
     WaitForFailurePolicy,
 )
 
+INVALID_RESULT = "INVALID_RESULT"
 METHOD_TIMEOUT = "METHOD_TIMEOUT"
 NO_WORKER_AVAILABLE = "NO_WORKER_AVAILABLE"
 WORKER_LOST = "WORKER_LOST"
@@ -41,9 +42,24 @@ def decide_attempt_failed(
             return [_failed(step, failure, Resolution.PROCEED, 0, is_reported=is_reported)]
     elif step.options is not None and step.options.recovery is not None:
         return [_failed(step, failure, Resolution.RECOVER, 0, is_reported=is_reported), *_recover(run, step, failure)]
-    closing = decide_fail(
-        run, FlowErrorType.WORKER_API_FAILED, _exhausted(step, failure), deciding=step.step_execution_id
-    )
+    message = f"failed at attempt {step.attempt}: {failure.error_type}: {failure.detail}"
+    error_type = FlowErrorType.WORKER_API_FAILED
+    return decide_flow_failed(run, step, failure, error_type=error_type, message=message, is_reported=is_reported)
+
+
+def decide_flow_failed(
+    run: RunState,
+    step: StepExecution,
+    failure: Failure,
+    *,
+    error_type: FlowErrorType,
+    message: str,
+    is_reported: bool = True,
+) -> list[Event]:
+    """Fail the current attempt and the Flow with it."""
+    method = "wait_for" if step.method is Method.WAIT_FOR else "execute"
+    named = f"{step.step_execution_id} {method} {message}"
+    closing = decide_fail(run, error_type, named, deciding=step.step_execution_id)
     return [_failed(step, failure, Resolution.FAIL_FLOW, 0, is_reported=is_reported), *closing]
 
 
@@ -83,8 +99,3 @@ def _recover(run: RunState, step: StepExecution, failure: Failure) -> Sequence[E
     plan = StepPlan(recovery.step_type, step.input, recovery.has_wait_for, recovery.options)
     error = RecoveryError(failure.error_type, failure.detail)
     return decide_schedule(run, [plan], from_step=step.step_execution_id, recovery_error=error)
-
-
-def _exhausted(step: StepExecution, failure: Failure) -> str:
-    method = "wait_for" if step.method is Method.WAIT_FOR else "execute"
-    return f"{step.step_execution_id} {method} failed at attempt {step.attempt}: {failure.error_type}: {failure.detail}"

@@ -14,7 +14,7 @@ from dexd.core.config import (
 )
 from dexd.core.events import Event, ExecuteCompleted, TimerFired, WaitForCompleted
 from dexd.core.flow.closing import decide_close, decide_fail
-from dexd.core.flow.decide_failure import decide_attempt_failed
+from dexd.core.flow.decide_failure import INVALID_RESULT, decide_attempt_failed, decide_flow_failed
 from dexd.core.flow.messages import message_ids, refuse_overflow
 from dexd.core.flow.scheduling import decide_schedule
 from dexd.core.flow.state import RunState, StepExecution
@@ -74,6 +74,16 @@ def decide_due_timers(step: StepExecution, wait: Wait, fired: Sequence[int], *, 
     return [TimerFired(step.step_execution_id, index) for _, index in sorted(due)]
 
 
+def decide_next_timers(step: StepExecution) -> list[TimerFired]:
+    """Fire the timers of the Step's Wait that are next, which are those of one instant.
+
+    What is overdue after a pause or restart so fires in due order over all Steps, and what an earlier timer decides is
+    decided before a later one fires, as if the server had never been away [TIMER-4].
+    """
+    due = step.next_timer_at()
+    return [] if step.wait is None or due is None else decide_due_timers(step, step.wait, step.fired, now=due)
+
+
 def decide_execute_completed(run: RunState, step: StepExecution, response: Response, *, now: int) -> list[Event]:
     """Apply the result of execute: effects, then the decision's Steps or closing [GEN-6].
 
@@ -129,8 +139,9 @@ def _refuse_publications(run: RunState, response: Response) -> Rejection | None:
 
 
 def _fail_invalid(run: RunState, step: StepExecution, problem: str) -> list[Event]:
-    message = f"{step.step_execution_id} {step.method.name.lower()}: {problem}"
-    return decide_fail(run, FlowErrorType.INVALID_USER_FLOW_CODE, message)
+    error_type = FlowErrorType.INVALID_USER_FLOW_CODE
+    message = f"gave an invalid result: {problem}"
+    return decide_flow_failed(run, step, Failure(INVALID_RESULT, problem), error_type=error_type, message=message)
 
 
 def _published(run: RunState, response: Response, *, now: int) -> tuple[tuple[MessageId, str, bytes], ...]:
@@ -176,8 +187,9 @@ def _invalid_decision(run: RunState, decision: Decision | None) -> str:
     count = len(decision.movements)
     if not 1 <= count <= MOVEMENTS_MAX:
         return f"{count} movements, allowed are 1 to {MOVEMENTS_MAX}"
-    if len(run.steps) + count > ACTIVE_STEPS_MAX:
-        return f"{len(run.steps) + count} active Steps, the limit is {ACTIVE_STEPS_MAX}"
+    active = len(run.steps) - 1 + count  # the deciding one ends
+    if active > ACTIVE_STEPS_MAX:
+        return f"{active} active Steps, the limit is {ACTIVE_STEPS_MAX}"
     return ""
 
 

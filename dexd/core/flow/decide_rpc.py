@@ -1,6 +1,6 @@
 """What follows from an RPC handler's result [RPC-3, RPC-4]."""
 
-from dexd.core.config import ACTIVE_STEPS_MAX, MOVEMENTS_MAX, PUBLICATIONS_MAX
+from dexd.core.config import ACTIVE_STEPS_MAX, MOVEMENTS_MAX, PUBLICATIONS_MAX, RECORDED_EVENTS_MAX
 from dexd.core.events import Event, RpcCompleted
 from dexd.core.flow.decide_external import refuse_closed
 from dexd.core.flow.messages import message_ids, refuse_overflow
@@ -39,6 +39,7 @@ def _refuse_excess(run: RunState, name: str, response: Response) -> Rejection | 
     steps = len(response.next_steps)
     for what, size, limit in (
         ("publications", len(response.publications), PUBLICATIONS_MAX),
+        ("recorded events", len(response.recorded), RECORDED_EVENTS_MAX),
         ("next Steps", steps, MOVEMENTS_MAX),
         ("active Steps", len(run.steps) + steps, ACTIVE_STEPS_MAX),
     ):

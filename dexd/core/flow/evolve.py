@@ -147,7 +147,7 @@ def _conditions_met(state: RunState, event: e.ConditionsMet, at: int) -> None:
         ConditionResult(
             condition.kind,
             condition.condition_id,
-            index in step.fired if condition.kind is ConditionKind.TIMER else index in event.winners,
+            index in event.winners,
             condition.channel,
             taken.get(index, ()),
             condition.at_least,

@@ -1,6 +1,7 @@
 """What follows by itself once events are folded: waits that are satisfied, and a completion that was only waiting."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterator
+from heapq import merge
 
 from dexd.core.events import ConditionsMet
 from dexd.core.flow.conditions import evaluate
@@ -8,11 +9,31 @@ from dexd.core.flow.state import RunState, StepPhase
 from dexd.core.ids import MessageId, StepExecutionId
 
 
-def by_age(run: RunState, waiting: Iterable[StepExecutionId]) -> list[StepExecutionId]:
-    """[WAIT-10] Those of the Step executions that still wait, oldest wait first."""
-    steps = [run.steps[step_id] for step_id in waiting if step_id in run.steps]
-    still = [step for step in steps if step.phase is StepPhase.WAITING]
-    return [step.step_execution_id for step in sorted(still, key=lambda step: step.wait_version)]
+def waits_to_try(
+    run: RunState, steps: Collection[StepExecutionId], channels: Collection[str]
+) -> Iterator[StepExecutionId]:
+    """[WAIT-10] Waits that may be satisfied now, oldest first, each taken when its turn comes.
+
+    Args:
+        run: Where they are.
+        steps: Step executions whose own wait changed.
+        channels: Channels that got messages. Who watches one need not be looked at once it is empty again, because the
+            wait was not satisfied before; so thousands of waits on one Channel cost a message no more than one does.
+    """
+    if not (steps or channels):
+        return
+    watching = [list(run.watchers[channel]) for channel in channels if channel in run.watchers]
+    own = sorted((step_id for step_id in steps if step_id in run.steps), key=lambda step_id: _age(run, step_id))
+    for step_id in merge(own, *watching, key=lambda step_id: _age(run, step_id)):
+        if step_id not in steps and not any(channel in run.channels for channel in channels):
+            if not steps:
+                return
+        elif run.steps[step_id].phase is StepPhase.WAITING:
+            yield step_id
+
+
+def _age(run: RunState, step_execution_id: StepExecutionId) -> int:
+    return run.steps[step_execution_id].wait_version
 
 
 def decide_conditions(run: RunState, step_execution_id: StepExecutionId) -> ConditionsMet | None:

@@ -80,8 +80,8 @@ class Deliveries:
             self._undecodable(turn, call)
             return
         if command.reason == NO_CAPACITY:
-            until = worker.hold(is_rpc=call.rpc is not None, now=turn.now)
-            self._dispatcher.deadlines.arm(HoldDue(worker.worker_id), until)
+            worker.hold(is_rpc=call.rpc is not None, now=turn.now)
+            self._dispatcher.await_release(worker, now=turn.now)
         else:
             call.excluded[worker.worker_id] = command.reason
         call.note_declined(worker.worker_id, command.reason)

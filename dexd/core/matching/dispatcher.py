@@ -146,7 +146,7 @@ class Dispatcher:
 
     def place_shared(self, turn: Turn, call: Call) -> None:
         """Any worker of the Flow type may take it; a sticky one that lacks the name is noted as declining [ROUTE-5]."""
-        call.stage = CallStage.HELD
+        call.stage = CallStage.SHARED
         self._note_incapable_sticky(call)
         stream = None if self.is_shutting_down else self.matcher.idle_stream_for(call, now=turn.now)
         if stream is not None:
@@ -166,7 +166,10 @@ class Dispatcher:
             call.note_declined(worker.worker_id, reason)
 
     def dispatch(self, turn: Turn, call: Call, stream: Stream) -> None:
-        """Hand the call over; the dispatch is an event of the same outcome [ROUTE-8, ROUTE-9, DELIV-4]."""
+        """Hand the call over; the dispatch is an event of the same outcome [ROUTE-8, ROUTE-9, DELIV-4].
+
+        Its stage says how it was routed: SHARED through the Flow type's queue, otherwise to the sticky worker.
+        """
         worker = stream.session.worker
         self.matcher.remove_idle(stream)
         call.method_deadline = self._deadline(call, turn.now)
@@ -193,7 +196,7 @@ class Dispatcher:
             step.delivery + 1,
             worker.worker_id,
             worker.incarnation,
-            worker.worker_id == call.run.last_worker,
+            call.stage is not CallStage.SHARED,
             now - call.enqueued_at,
             call.method_deadline,
             tuple(call.declined) if call.declined else (),
@@ -317,6 +320,12 @@ class Dispatcher:
             call = self.matcher.call_for(stream, now=turn.now)
             if call is not None:
                 self.dispatch(turn, call, stream)
+
+    def await_release(self, worker: Worker, *, now: int) -> None:
+        """Offer to the worker again when its next pause ends."""
+        at = worker.next_release(now=now)
+        if at is not None:
+            self.deadlines.arm(HoldDue(worker.worker_id), at)
 
     def release_sticky(self, turn: Turn, worker_id: WorkerId) -> None:
         """[ROUTE-1] Its last stream is gone: what waited for it goes to the Flow types' queues at once."""

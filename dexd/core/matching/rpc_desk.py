@@ -104,15 +104,15 @@ class RpcDesk:
             self._finish(turn, call, b"")
 
     def expire_queued(self, turn: Turn, call: Call, detail: str) -> None:
-        """No worker took it within the dispatch wait [ROUTE-4]."""
-        fields = {"flow_id": call.run.flow_id, "rpc": call.name}
-        self._finish(turn, call, Rejection(Code.NO_WORKER_AVAILABLE, detail, fields))
+        """No worker took it within the dispatch wait [ROUTE-4], or before the whole call was over [RPC-7]."""
+        waited = turn.now - call.enqueued_at
+        is_over = turn.now >= _rpc(call).command.expires_at and waited < self._dispatcher.config.dispatch_wait_ms
+        self._refuse(turn, call, Code.RPC_TIMEOUT if is_over else Code.NO_WORKER_AVAILABLE, detail)
 
     def time_out(self, turn: Turn, call: Call) -> None:
         """The handler did not answer in time [RPC-7]."""
         message = f"RPC {call.name!r} of Flow {call.run.flow_id!r} did not answer in time on {call.worker_id}"
-        fields = {"flow_id": call.run.flow_id, "rpc": call.name}
-        self._finish(turn, call, Rejection(Code.RPC_TIMEOUT, message, fields))
+        self._refuse(turn, call, Code.RPC_TIMEOUT, message)
 
     def lose(self, turn: Turn, call: Call, reason: str, *, excluded: dict[WorkerId, str] | None) -> None:
         """The first lost delivery is repeated while somebody waits for it, the second one ends the call [RPC-8]."""
@@ -121,7 +121,8 @@ class RpcDesk:
         if rpc.callers and rpc.losses <= LOSSES_MAX and rpc.command.expires_at > turn.now:
             self._dispatcher.start_dispatch(turn, call, excluded=excluded)
             return
-        self.expire_queued(turn, call, f"RPC {call.name!r} lost its worker {rpc.losses} times ({reason})")
+        message = f"RPC {call.name!r} lost its worker {rpc.losses} times ({reason})"
+        self._refuse(turn, call, Code.NO_WORKER_AVAILABLE, message)
 
     def flow_closed(self, turn: Turn, run: RunState) -> None:
         """[RPC-9] Calls in flight when their Flow closes are answered so; those still queued may yet read it."""
@@ -131,6 +132,9 @@ class RpcDesk:
                 message = f"Flow {run.flow_id!r} became {run.status.name} while RPC {call.name!r} was in flight"
                 fields = {"flow_id": run.flow_id, "status": run.status.name, "rpc": call.name}
                 self._finish(turn, call, Rejection(Code.FLOW_NOT_ACTIVE, message, fields))
+
+    def _refuse(self, turn: Turn, call: Call, code: Code, message: str) -> None:
+        self._finish(turn, call, Rejection(code, message, {"flow_id": call.run.flow_id, "rpc": call.name}))
 
     def _finish(self, turn: Turn, call: Call, answer: bytes | Rejection) -> None:
         self._dispatcher.deadlines.disarm(call.key)

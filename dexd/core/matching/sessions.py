@@ -89,8 +89,8 @@ class Worker:
         free = self.max_concurrent_tasks - self.busy - (0 if is_rpc else self.reserved_rpc_tasks)
         return free <= (0 if now < self.tight_until else -1)
 
-    def hold(self, *, is_rpc: bool, now: int) -> int:
-        """It said NO_CAPACITY; gives when offers may go out again if it frees nothing [CAP-2].
+    def hold(self, *, is_rpc: bool, now: int) -> None:
+        """It said NO_CAPACITY: it gets no offers of the kind for a while, or until it frees a slot [CAP-2].
 
         A worker that declines an RPC is full; one that declines a Step may still keep its reserve for RPCs [RES-3].
         """
@@ -99,7 +99,11 @@ class Worker:
         self.steps_held_until = now + self.hold_ms
         if is_rpc:
             self.rpcs_held_until = now + self.hold_ms
-        return now + self.hold_ms
+
+    def next_release(self, *, now: int) -> int | None:
+        """When a pause ends next, or None."""
+        ends = (self.steps_held_until, self.rpcs_held_until, self.tight_until)
+        return min((end for end in ends if end > now), default=None)
 
     def clear_hold(self) -> None:
         """It freed a slot: offers may go out again."""

@@ -242,8 +242,7 @@ class Workforce:
         if worker is None:
             return
         self._dispatcher.offer_idle(turn, worker)
-        if turn.now < worker.tight_until:
-            self._dispatcher.deadlines.arm(HoldDue(worker_id), max(turn.now + 1, worker.tight_until))
+        self._dispatcher.await_release(worker, now=turn.now)
 
     # ---- streams ----
 
