@@ -3,10 +3,13 @@
 A lane holds calls of one Step type or RPC name, so a worker that lacks the name skips the lane and no blocked call
 delays another [ROUTE-7]. Calls that were matched or dropped meanwhile stay in their lane as stale entries, recognised
 by their ticket, and are thrown away when they come to the front: leaving a backlog costs nothing.
+
+A lane is a heap: a call that was declined, or that waited for another worker first, comes back with its old ticket and
+takes its old place.
 """
 
-from collections import deque
 from collections.abc import Iterator
+from heapq import heappop, heappush
 from typing import NamedTuple, TypeAlias
 
 from dexd.core.ids import QueueName
@@ -23,27 +26,29 @@ class Lane(NamedTuple):
     is_rpc: bool
 
 
-Entry: TypeAlias = tuple[int, Call]
+Entry: TypeAlias = tuple[int, int, Call]
+"""Ticket, a number that is unique in its backlog, and the call."""
 
 
 class Backlog:
     """Waiting calls of one queue."""
 
-    __slots__ = ("_lanes", "_stage")
+    __slots__ = ("_added", "_lanes", "_stage")
 
     def __init__(self, stage: CallStage) -> None:
         self._stage = stage
-        self._lanes: dict[Lane, deque[Entry]] = {}
+        self._lanes: dict[Lane, list[Entry]] = {}
+        self._added = 0
 
     def add(self, call: Call) -> None:
         """Queue the call behind all calls with smaller tickets."""
         call.stage = self._stage
         lane = Lane(call.run.flow_type, call.name, call.method is Method.RPC)
-        entries = self._lanes.setdefault(lane, deque())
-        while entries and not self._is_live(*entries[0]):
-            # Where no worker ever looks, only this keeps stale entries from piling up.
-            entries.popleft()
-        entries.append((call.ticket, call))
+        entries = self._lanes.setdefault(lane, [])
+        # Where no worker ever looks, only this keeps stale entries from piling up.
+        self._drop_stale(entries)
+        self._added += 1
+        heappush(entries, (call.ticket, self._added, call))
 
     @property
     def is_empty(self) -> bool:
@@ -68,19 +73,25 @@ class Backlog:
     def calls(self) -> Iterator[Call]:
         """All waiting calls, lane by lane."""
         for lane in list(self._lanes):
-            yield from (call for ticket, call in self._lanes[lane] if self._is_live(ticket, call))
+            yield from (call for ticket, _, call in self._lanes[lane] if self._is_live(ticket, call))
 
     def _first_in(self, lane: Lane, worker: Worker) -> Call | None:
         entries = self._lanes[lane]
-        while entries and not self._is_live(*entries[0]):
-            entries.popleft()
+        passed: list[Entry] = []
+        self._drop_stale(entries)
+        while entries and worker.worker_id in entries[0][-1].excluded:
+            passed.append(heappop(entries))
+            self._drop_stale(entries)
+        found = entries[0][-1] if entries else None
+        for entry in passed:
+            heappush(entries, entry)
         if not entries:
             del self._lanes[lane]
-            return None
-        for ticket, call in entries:
-            if self._is_live(ticket, call) and worker.worker_id not in call.excluded:
-                return call
-        return None
+        return found
+
+    def _drop_stale(self, entries: list[Entry]) -> None:
+        while entries and not self._is_live(entries[0][0], entries[0][-1]):
+            heappop(entries)
 
     def _is_live(self, ticket: int, call: Call) -> bool:
         return call.ticket == ticket and call.stage is self._stage
