@@ -378,8 +378,9 @@ class Kernel:
         """Derive every open call and deadline from the recovered runs."""
         self._is_serving = True
         for run in self._runs.values():
-            for step_execution_id in run.steps:
-                turn.touch(run, step_execution_id)
+            # Timers due at one instant fire in the order in which their Waits were installed [TIMER-4].
+            for step in sorted(run.steps.values(), key=lambda step: step.wait_version):
+                turn.touch(run, step.step_execution_id)
         return None
 
     def _begin_shutdown(self, turn: Turn, command: c.BeginShutdown) -> Answer:

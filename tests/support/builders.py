@@ -505,7 +505,16 @@ def fail(error: Failure | None = None, delivered: Token | None = None, session: 
     return c.FailCall(SessionId(session), StreamNumber(number), delivered or token(), error or failure())
 
 
+def sent(step_id: str = "A-1", **fields: Any) -> Like:
+    """A dispatch of which only some fields matter."""
+    return Like(e.StepDispatched, step_execution_id=StepExecutionId(step_id), **fields)
+
+
 # ---- effects ----------------------------------------------------------------------------------------------------
+
+
+WELCOME = Like(f.WelcomeSession)
+CONFIRMED = Like(f.ConfirmStream)
 
 
 def assigned(delivered: Token | None = None, session: int = 1, number: int = 1, **snapshot: Any) -> Like:

@@ -14,7 +14,8 @@ from dexd.core.config import KernelConfig
 from dexd.core.events import Event
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.invariants import history_violations
-from dexd.core.flow.state import RunState
+from dexd.core.flow.state import RunState, StepExecution
+from dexd.core.ids import RunId, StepExecutionId
 from dexd.core.invariants import violations
 from dexd.core.kernel import Kernel
 from dexd.core.outcome import Outcome, RecordedEvent
@@ -25,14 +26,15 @@ from tests.support.matchers import Like
 
 def given(*events: Event | At, config: KernelConfig | None = None) -> "Given":
     """A kernel that recovered from the events and began to serve at the instant of the last one."""
-    return Given(history(*events), config or KernelConfig())
+    recorded = history(*events)
+    return Given(recorded, config or KernelConfig(), now=recorded[-1].at if recorded else T0)
 
 
 class Given:
     """A kernel before the command under test."""
 
-    def __init__(self, recorded: Sequence[RecordedEvent], config: KernelConfig) -> None:
-        self.now = max((event.at for event in recorded), default=T0)
+    def __init__(self, recorded: Sequence[RecordedEvent], config: KernelConfig, *, now: int) -> None:
+        self.config = config
         self.log = list(recorded)
         states: dict[int, RunState] = {}
         for event in recorded:
@@ -40,7 +42,11 @@ class Given:
         self.kernel = Kernel(config, last_stream_id=len(states))
         for state in states.values():
             self.kernel.adopt(state)
-        self._handle(c.BeginServing(), self.now)
+        self._handle(c.BeginServing(), now)
+
+    def restarted(self, now: int | None = None) -> "Given":
+        """The server dies and comes back with the same log; workers and callers are gone."""
+        return Given(self.log, self.config, now=self.now if now is None else now)
 
     def after(self, *commands: c.Command, now: int | None = None) -> "Given":
         """Let something happen that the test is not about."""
@@ -73,10 +79,11 @@ class Given:
 
     def run(self, run_id: str = RUN) -> RunState:
         """For what only state shows; prefer events and effects."""
-        for run in self.kernel.runs.values():
-            if run.run_id == run_id:
-                return run
-        raise AssertionError(f"no run {run_id}")
+        return self.kernel.runs[RunId(run_id)]
+
+    def step(self, step_id: str = "A-1") -> StepExecution:
+        """An active Step execution, for what only state shows."""
+        return self.run().steps[StepExecutionId(step_id)]
 
     def _handle(self, command: c.Command, now: int) -> Outcome:
         self.now = now

@@ -228,6 +228,8 @@ def _invalid_condition(condition: Condition) -> str:
         return ""
     if not condition.channel:
         return "a Channel condition names no Channel"
+    if condition.duration_ms is not None or condition.at_ms is not None:
+        return "a Channel condition has a duration or instant"
     if condition.at_least < 0 or (condition.at_most is not None and condition.at_most < condition.at_least):
         return f"Channel bounds at_least {condition.at_least}, at_most {condition.at_most}"
     return ""
