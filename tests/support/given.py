@@ -7,6 +7,7 @@ State is built only by events, as after a restart; workers, which no event creat
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from dexd.core import commands as c
@@ -22,6 +23,9 @@ from dexd.core.outcome import Outcome, RecordedEvent
 from dexd.core.rejections import Code, Rejection
 from tests.support.builders import RUN, T0, At, history
 from tests.support.matchers import Like
+
+TICKS_MAX = 200
+"""Deadlines that one passage of time may have; more is a livelock."""
 
 
 def given(*events: Event | At, config: KernelConfig | None = None) -> "Given":
@@ -65,12 +69,13 @@ class Given:
         outcomes = [self._handle(command, self.now if now is None else now) for command in commands]
         return Then(self, outcomes)
 
-    def when_time_passes(self, now: int) -> "Then":
-        """Tick at the instant, as often as something is due by then."""
-        outcomes = [self._handle(c.Tick(), now)]
-        while self.next_deadline is not None and self.next_deadline <= now:
-            assert len(outcomes) < 100, "time does not get on"
-            outcomes.append(self._handle(c.Tick(), now))
+    def when_time_passes(self, until: int) -> "Then":
+        """Tick at every deadline on the way, and at the end."""
+        outcomes: list[Outcome] = []
+        while (due := self.next_deadline) is not None and due <= until:
+            assert len(outcomes) < TICKS_MAX, f"time does not get on: due at {due}"
+            outcomes.append(self._handle(c.Tick(), max(self.now, due)))
+        outcomes.append(self._handle(c.Tick(), until))
         return Then(self, outcomes)
 
     @property
@@ -126,21 +131,22 @@ class Then:
         next_deadline: Any = ...,
     ) -> "Given":
         """Exactly this, in this order, and nothing else."""
-        assert self.events == list(events)
-        assert self.effects == list(effects)
-        assert self.reply == reply
+        _check_equal(self.events, events)
+        _check_equal(self.effects, effects)
+        assert self.reply == reply, f"replied {self.reply}, not {reply}"
         if next_deadline is not ...:
-            assert self._given.next_deadline == next_deadline
+            found = self._given.next_deadline
+            assert found == next_deadline, f"next deadline is {found}, not {next_deadline}"
         return self._given
 
     def then_events(self, *events: Event | Like) -> "Given":
         """Exactly these events, whatever else is owed; for rules that are about history only."""
-        assert self.events == list(events)
+        _check_equal(self.events, events)
         return self._given
 
     def then_effects(self, *effects: Any) -> "Given":
         """Exactly these effects, whatever is recorded; for rules that are about deliveries only."""
-        assert self.effects == list(effects)
+        _check_equal(self.effects, effects)
         return self._given
 
     def then_rejected(self, code: Code, **fields: str) -> "Given":
@@ -151,3 +157,11 @@ class Then:
         assert not self.events
         assert not self.effects
         return self._given
+
+
+def _check_equal(found: Sequence[Any], expected: Iterable[Any]) -> None:
+    wanted = list(expected)
+    lines = [
+        f"  {'  ' if a == b else '!='} {a}\n     {b}" for a, b in zip_longest(found, wanted, fillvalue="(nothing)")
+    ]
+    assert found == wanted, "found, and expected below it:\n" + "\n".join(lines)

@@ -118,7 +118,7 @@ class RpcDesk:
         """The first lost delivery is repeated while somebody waits for it, the second one ends the call [RPC-8]."""
         rpc = _rpc(call)
         rpc.losses += 1
-        if rpc.callers and rpc.losses <= LOSSES_MAX and rpc.command.expires_at > turn.now:
+        if rpc.callers and rpc.losses <= LOSSES_MAX:
             self._dispatcher.start_dispatch(turn, call, excluded=excluded)
             return
         message = f"RPC {call.name!r} lost its worker {rpc.losses} times ({reason})"
