@@ -12,7 +12,9 @@ from dexd.core.values import (
     FlowErrorType,
     Method,
     RecoveryError,
+    RecoveryStep,
     Resolution,
+    StepOptions,
     StepPlan,
     WaitForFailurePolicy,
 )
@@ -23,6 +25,8 @@ NO_WORKER_AVAILABLE = "NO_WORKER_AVAILABLE"
 WORKER_LOST = "WORKER_LOST"
 LOSSES_MAX = 1
 """Deliveries of one attempt that may be lost without failing it [LOST-1, LOST-2]."""
+
+_DEFAULT_OPTIONS = StepOptions()
 
 
 def decide_attempt_failed(
@@ -37,11 +41,13 @@ def decide_attempt_failed(
     retry_at = next_attempt_at(step, failure, seed=run.seed, now=now)
     if retry_at is not None:
         return [_failed(step, failure, Resolution.RETRY, retry_at, is_reported=is_reported)]
+    options = step.options or _DEFAULT_OPTIONS
     if step.method is Method.WAIT_FOR:
-        if step.options is not None and step.options.wait_for_failure is WaitForFailurePolicy.PROCEED:
+        if options.wait_for_failure is WaitForFailurePolicy.PROCEED:
             return [_failed(step, failure, Resolution.PROCEED, 0, is_reported=is_reported)]
-    elif step.options is not None and step.options.recovery is not None:
-        return [_failed(step, failure, Resolution.RECOVER, 0, is_reported=is_reported), *_recover(run, step, failure)]
+    elif options.recovery is not None:
+        recovery = _recover(run, step, options.recovery, failure)
+        return [_failed(step, failure, Resolution.RECOVER, 0, is_reported=is_reported), *recovery]
     message = f"failed at attempt {step.attempt}: {failure.error_type}: {failure.detail}"
     error_type = FlowErrorType.WORKER_API_FAILED
     return decide_flow_failed(run, step, failure, error_type=error_type, message=message, is_reported=is_reported)
@@ -92,10 +98,7 @@ def _failed(
     )
 
 
-def _recover(run: RunState, step: StepExecution, failure: Failure) -> Sequence[Event]:
-    recovery = step.options.recovery if step.options is not None else None
-    if recovery is None:
-        return ()
+def _recover(run: RunState, step: StepExecution, recovery: RecoveryStep, failure: Failure) -> Sequence[Event]:
     plan = StepPlan(recovery.step_type, step.input, recovery.has_wait_for, recovery.options)
     error = RecoveryError(failure.error_type, failure.detail)
     return decide_schedule(run, [plan], from_step=step.step_execution_id, recovery_error=error)

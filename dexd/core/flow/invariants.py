@@ -96,7 +96,7 @@ def _step_faults(run: RunState, step: StepExecution) -> Iterator[str]:
         yield f"RUNNING as delivery {step.delivery} on {step.worker_id!r}"
     if (step.phase is StepPhase.WAITING) is (step.wait is None):
         yield f"{step.phase.name} with Wait {step.wait}"
-    if step.phase is StepPhase.WAITING and decide_conditions(run, step.step_execution_id) is not None:
+    elif step.phase is StepPhase.WAITING and decide_conditions(run, step.step_execution_id) is not None:
         yield "WAITING although its Wait is satisfied [WAIT-4]"
     if step.wait is not None and len(dict.fromkeys(step.fired)) != len(step.fired):
         yield f"a timer fired twice: {step.fired} [TIMER-4]"
@@ -106,9 +106,16 @@ def _step_faults(run: RunState, step: StepExecution) -> Iterator[str]:
 
 
 def history_violations(events: Sequence[RecordedEvent]) -> list[str]:
-    """Check all events of one run, from the first on."""
+    """Check all events of one run, from the first on, up to one that cannot be folded."""
     check = _HistoryCheck()
-    return [fault for recorded in events for fault in check.next(recorded)]
+    found: list[str] = []
+    for recorded in events:
+        found += check.look_at(recorded)
+        try:
+            check.fold(recorded)
+        except (KeyError, TypeError) as error:
+            return [*found, f"event {recorded.version} {type(recorded.event).__name__}: cannot be folded: {error!r}"]
+    return found
 
 
 class _HistoryCheck:
@@ -123,16 +130,18 @@ class _HistoryCheck:
         self._consumed: dict[str, None] = {}
         self._published: dict[str, None] = {}
 
-    def next(self, recorded: RecordedEvent) -> list[str]:
+    def look_at(self, recorded: RecordedEvent) -> list[str]:
         """What is wrong with the next event."""
         event = recorded.event
         found = [*self._order_faults(recorded), *self._result_faults(event)]
         if self._state is not None:
             found += [*self._timer_faults(self._state, event, recorded.at), *self._message_faults(self._state, event)]
+        return [f"event {recorded.version} {type(event).__name__}: {fault}" for fault in found]
+
+    def fold(self, recorded: RecordedEvent) -> None:
+        """Go on to the state after the event."""
         self._state = evolve(self._state, recorded)
         self._at = recorded.at
-        where = f"run {self._state.run_id}, event {recorded.version} {type(event).__name__}"
-        return [f"{where}: {fault}" for fault in found]
 
     def _order_faults(self, recorded: RecordedEvent) -> Iterator[str]:
         expected = 1 if self._state is None else self._state.version + 1

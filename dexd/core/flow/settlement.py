@@ -37,10 +37,9 @@ def _age(run: RunState, step_execution_id: StepExecutionId) -> int:
 
 
 def decide_conditions(run: RunState, step_execution_id: StepExecutionId) -> ConditionsMet | None:
-    """Consume for the winning candidate and move on to execute, or nothing yet [WAIT-5..9]."""
+    """Consume for the winning candidate of a waiting Step and move on to execute, or nothing yet [WAIT-5..9]."""
     step = run.steps[step_execution_id]
-    if step.wait is None:
-        return None
+    assert step.wait is not None
     queued = {
         condition.channel: len(run.channels.get(condition.channel, ()))
         for condition in step.wait.conditions

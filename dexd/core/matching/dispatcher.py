@@ -249,11 +249,10 @@ class Dispatcher:
         """The current delivery is settled or given up; its stream, if any, stays busy until the worker answers."""
         if not call.is_delivered:
             return
-        calls = self.delivered.get(call.worker_id)
-        if calls is not None:
-            calls.pop(call.key, None)
-            if not calls:
-                del self.delivered[call.worker_id]
+        calls = self.delivered[call.worker_id]
+        del calls[call.key]
+        if not calls:
+            del self.delivered[call.worker_id]
         self.deadlines.disarm(call.key)
         call.take_off()
 
@@ -271,8 +270,6 @@ class Dispatcher:
         Otherwise it takes a call once this turn's new calls are in their queues, so that a call that waited longer is
         not overtaken [ROUTE-7].
         """
-        if stream.token is None:
-            return
         self.vacate(stream)
         if self.matcher.is_quiet(stream):
             self.matcher.add_idle(stream, now=now)
@@ -296,8 +293,7 @@ class Dispatcher:
         freed, self._freed = self._freed, []
         eased, self._eased = self._eased, {}
         for stream in freed:
-            if stream.session.streams.get(stream.number) is stream:
-                self.offer(turn, stream)
+            self.offer(turn, stream)
         for worker in eased.values():
             self.offer_idle(turn, worker)
         return True

@@ -60,12 +60,12 @@ class Matcher:
 
     def wait_sticky(self, call: Call, worker: Worker) -> None:
         """Let the call wait for that worker."""
-        self._enqueue(self._sticky.setdefault(worker.worker_id, Backlog(CallStage.STICKY)), call)
+        self._sticky.setdefault(worker.worker_id, Backlog(CallStage.STICKY)).add(call)
 
     def wait_shared(self, call: Call) -> None:
         """Let the call wait on its Flow type's queue."""
         queue = QueueName(call.run.flow_type)
-        self._enqueue(self._shared.setdefault(queue, Backlog(CallStage.SHARED)), call)
+        self._shared.setdefault(queue, Backlog(CallStage.SHARED)).add(call)
 
     # ---- streams looking for a call ----
 
@@ -122,12 +122,6 @@ class Matcher:
     def idle_streams_of(self, worker: Worker) -> list[Stream]:
         """Its idle streams, queue by queue."""
         return [stream for streams in worker.idle.values() for stream in streams.values()]
-
-    def _enqueue(self, backlog: Backlog, call: Call) -> None:
-        if call.ticket == 0:
-            self._next_ticket += 1
-            call.ticket = self._next_ticket
-        backlog.add(call)
 
     def new_ticket(self, call: Call) -> None:
         """Give the call its place in arrival order, for a dispatch that begins now."""

@@ -138,13 +138,12 @@ class RpcDesk:
 
     def _finish(self, turn: Turn, call: Call, answer: bytes | Rejection) -> None:
         self._dispatcher.deadlines.disarm(call.key)
-        self._dispatcher.calls.pop(call.key, None)
+        del self._dispatcher.calls[call.key]
         call.stage = CallStage.HELD
-        of_run = self._by_run.get(call.run.run_id)
-        if of_run is not None:
-            of_run.pop(call.key, None)
-            if not of_run:
-                del self._by_run[call.run.run_id]
+        of_run = self._by_run[call.run.run_id]
+        del of_run[call.key]
+        if not of_run:
+            del self._by_run[call.run.run_id]
         for caller in _rpc(call).callers:
             self._by_caller.pop(caller, None)
             turn.perform(AnswerRpc(caller, answer))
@@ -155,8 +154,7 @@ class RpcDesk:
 
 
 def _rpc(call: Call) -> RpcCall:
-    if call.rpc is None:
-        raise TypeError(f"{call.call_id} is not an RPC")
+    assert call.rpc is not None
     return call.rpc
 
 

@@ -213,9 +213,7 @@ class Workforce:
 
     def ping_due(self, turn: Turn, session_id: SessionId) -> None:
         """[WIRE-7] Ping, whatever was heard from the worker; a session that owes a Pong is deaf and ends."""
-        session = self.sessions.get(session_id)
-        if session is None:
-            return
+        session = self.sessions[session_id]
         if session.is_ping_open:
             waited = turn.now - session.pinged_at
             message = f"worker {session.worker.worker_id!r} did not answer a ping within {waited} ms"
@@ -238,9 +236,7 @@ class Workforce:
 
     def hold_due(self, turn: Turn, worker_id: WorkerId) -> None:
         """The pause after NO_CAPACITY is over [CAP-2]."""
-        worker = self._dispatcher.matcher.workers.get(worker_id)
-        if worker is None:
-            return
+        worker = self._dispatcher.matcher.workers[worker_id]
         self._dispatcher.offer_idle(turn, worker)
         self._dispatcher.await_release(worker, now=turn.now)
 

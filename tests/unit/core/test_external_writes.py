@@ -9,14 +9,15 @@ from dexd.core.config import (
     REQUESTS_REMEMBERED_MAX,
     REQUESTS_REMEMBERED_MS,
 )
-from dexd.core.events import ChannelPublished
+from dexd.core.events import ChannelPublished, WaitForFailed
 from dexd.core.outcome import AttributeAccepted, PublishAccepted
 from dexd.core.rejections import Code
-from dexd.core.values import RequestRecord
+from dexd.core.values import Failure, Method, RequestRecord
 from tests.support.builders import (
     DEAD_END,
     FLOW,
     RUN,
+    SKIP,
     T0,
     attribute_set,
     closed,
@@ -32,6 +33,8 @@ from tests.support.builders import (
     set_attribute,
     started,
     stop,
+    token,
+    waits,
 )
 from tests.support.given import given
 from tests.support.matchers import Like
@@ -109,6 +112,15 @@ def test_chan_10_publications_of_a_response_beyond_the_limit_are_a_failed_attemp
     assert failed is not None
     assert failed.error_type == "CHANNEL_FULL"
     assert after.run().pending_count == PENDING_MESSAGES_MAX
+
+
+def test_chan_10_publications_of_wait_for_beyond_the_limit_are_a_failed_attempt() -> None:
+    before = given(started(), scheduled("A-1", wait_for=True))
+    before.after(publish("c", *[b""] * PENDING_MESSAGES_MAX)).after(*connect())
+    method = token("A-1", method=Method.WAIT_FOR)
+    before.when(complete(waits(SKIP, publications=(("c", b""),)), method)).then_events(
+        Like(WaitForFailed, failure=Like(Failure, error_type="CHANNEL_FULL"))
+    )
 
 
 # ---- Attributes -------------------------------------------------------------------------------------------------

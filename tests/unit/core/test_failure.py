@@ -27,6 +27,7 @@ from tests.support.builders import (
     closed,
     complete,
     connect,
+    decline,
     dispatched,
     execute_failed,
     executed,
@@ -422,3 +423,8 @@ def test_lost_3_first_answer_of_an_attempt_stands() -> None:
     before = running().after(complete(go_to(plan("Recover"))))
     before.when(complete(force(b"other"))).then(effects=[acknowledged()])
     assert before.run(RUN).is_open
+
+
+def test_ctx_3_declined_retry_keeps_the_first_hand_over() -> None:
+    before = running().after(fail()).ticked(T0 + 1_000).after(decline("DRAINING", token("A-1", 2)))
+    assert before.step().first_attempt_at == T0

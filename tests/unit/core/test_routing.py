@@ -4,8 +4,8 @@ import pytest
 
 from dexd.core.commands import Command
 from dexd.core.config import KernelConfig
-from dexd.core.effects import AssignCall, ConfirmStreamClosed
-from dexd.core.events import ExecuteCompleted, ExecuteFailed, FlowClosed, RpcCompleted, StepScheduled
+from dexd.core.effects import AcknowledgeResult, AnswerRpc, AssignCall, ConfirmStreamClosed
+from dexd.core.events import ExecuteCompleted, ExecuteFailed, FlowClosed, RpcCompleted, StepDeliveryLost, StepScheduled
 from dexd.core.ids import WorkerId
 from dexd.core.values import DeclinedOffer, Failure, FlowCapability, Method, Response, StepOptions
 from tests.support.builders import (
@@ -419,3 +419,26 @@ def test_decline_of_a_stale_delivery_only_frees_the_stream() -> None:
 def test_closed_flow_no_longer_waits_for_anybody() -> None:
     before = given(started(), scheduled("A-1"), closed()).after(*connect())
     assert not before.kernel.dispatcher.calls
+
+
+def test_route_9_declines_of_an_earlier_dispatch_are_forgotten_with_it() -> None:
+    """A redelivery begins afresh: who declined before may take it now."""
+    before = given(started(), scheduled("A-1")).after(*connect(1, "w1"), *connect(2, "w2"))
+    before.after(decline("DRAINING"), accept(session=2), lose(2))
+    before.when_time_passes(T0 + 5_000).then_events(
+        Like(StepDeliveryLost, worker_id="w2"), sent("A-1", delivery=2, worker_id="w1", declined=())
+    )
+
+
+def test_route_2_decline_after_the_sticky_wait_leaves_the_call_on_the_type_queue() -> None:
+    before = busy_sticky(other=serves(steps="B")).ticked(T0 + 5_000).after(stream(1, 9, FLOW_TYPE))
+    before.after(decline("NO_CAPACITY", token("A-1"), number=9))
+    before.when(*connect(3, "w3")).then_events(sent("A-1", worker_id="w3", is_sticky=False))
+
+
+def test_route_5_sticky_worker_that_no_longer_serves_the_flow_type_is_noted() -> None:
+    before = sticky("A-2").after(*connect(1, "w1", serves("Other")))
+    before.restarted().after(*connect(1, "w1", serves("Other")))
+    late = sticky().after(*connect(1, "w1", serves("Other")), *connect(2, "w2"))
+    late.after(rpc())
+    late.when(complete(Response(), rpc_token("r"), session=2)).then_effects(Like(AcknowledgeResult), Like(AnswerRpc))

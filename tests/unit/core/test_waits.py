@@ -236,3 +236,16 @@ def test_wait_for_call_does_not_see_results_or_locals() -> None:
     before.when(*connect()).then_effects(
         WELCOME, CONFIRMED, assigned(WAIT_FOR, results=(), locals={}, wait_for_failed=False)
     )
+
+
+def test_wait_10_message_that_an_older_wait_took_is_not_there_for_the_next() -> None:
+    one = all_of(channel("c"))
+    before = given(*(recorded.event for recorded in waiting(one, one).log), scheduled("A-3", wait_for=True))
+    before.after(*connect())
+    response = waits(one, publications=(("c", b"1"),))
+    then = before.when(complete(response, token("A-3", method=Method.WAIT_FOR)))
+    assert [event.step_execution_id for event in then.events if isinstance(event, ConditionsMet)] == ["A-1"]
+
+
+def test_step_that_does_not_wait_has_no_next_timer() -> None:
+    assert given(started(), scheduled("A-1")).step().next_timer_at() is None
