@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from dexd.core import commands as c
 from dexd.core.config import KernelConfig
@@ -128,6 +128,9 @@ class KernelMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.world.connect("w0", "i0")
+        self.world.connect("w1", "i0")
+        self.world.do(start("f1", "run-1", step=plan("A", wait_for=True)))
+        self.world.do(start("f2", "run-2", step=plan("B")))
 
     # ---- clients ----
 
@@ -161,6 +164,7 @@ class KernelMachine(RuleBasedStateMachine):
             rpc(name, caller=caller, flow_id=flow_id, request_id=request_id, expires_at=expires_at, content=name)
         )
 
+    @precondition(lambda self: self.world.callers)
     @rule(pick=picks)
     def abandon(self, pick: int) -> None:
         if self.world.callers:
@@ -170,6 +174,7 @@ class KernelMachine(RuleBasedStateMachine):
 
     # ---- workers come and go ----
 
+    @precondition(lambda self: len(self.world.peers) < 4)
     @rule(
         worker_id=st.sampled_from(["w0", "w1", "w2"]),
         incarnation=st.sampled_from(["i0", "i0", "i0", "i1"]),
@@ -179,12 +184,14 @@ class KernelMachine(RuleBasedStateMachine):
     def connect(self, worker_id: str, incarnation: str, limit: int, steps: str) -> None:
         self.world.connect(worker_id, incarnation, limit=limit, steps=steps)
 
+    @precondition(lambda self: self._lost)
     @rule(pick=picks, is_presenting=st.booleans())
     def reconnect(self, pick: int, is_presenting: bool) -> None:
         if self._lost:
             old = self._lost.pop(pick % len(self._lost))
             self.world.connect(old.worker_id, old.incarnation, presents_from=old if is_presenting else None)
 
+    @precondition(lambda self: self.world.peers)
     @rule(pick=picks)
     def lose_session(self, pick: int) -> None:
         peer = self._peer(pick)
@@ -192,6 +199,7 @@ class KernelMachine(RuleBasedStateMachine):
             self._lost.append(peer)
             self.world.lose(peer)
 
+    @precondition(lambda self: self.world.peers)
     @rule(pick=picks)
     def reconnect_before_the_loss_is_noticed(self, pick: int) -> None:
         peer = self._peer(pick)
@@ -200,6 +208,7 @@ class KernelMachine(RuleBasedStateMachine):
             if peer.session in self.world.peers:
                 self.world.lose(peer)
 
+    @precondition(lambda self: self.world.peers)
     @rule(pick=picks)
     def drain(self, pick: int) -> None:
         peer = self._peer(pick)
@@ -207,12 +216,14 @@ class KernelMachine(RuleBasedStateMachine):
             peer.is_draining = True
             self.world.do(goodbye(peer.session))
 
+    @precondition(lambda self: self.world.peers)
     @rule(pick=picks, is_own=st.booleans())
     def open_stream(self, pick: int, is_own: bool) -> None:
         peer = self._peer(pick)
         if peer is not None:
             self.world.open_stream(peer, peer.worker_id if is_own else FLOW_TYPE)
 
+    @precondition(lambda self: self.world.peers)
     @rule(pick=picks, number=st.integers(1, 4))
     def close_stream(self, pick: int, number: int) -> None:
         peer = self._peer(pick)
@@ -222,8 +233,12 @@ class KernelMachine(RuleBasedStateMachine):
 
     # ---- workers answer ----
 
+    @precondition(lambda self: self.world.held())
     @rule(pick=picks, wait=wait_values, decision=decisions, published=publications)
     def complete(self, pick: int, wait: Wait, decision: Decision, published: Any) -> None:
+        self.complete_one(pick, wait, decision, published)
+
+    def complete_one(self, pick: int, wait: Wait, decision: Decision, published: Any) -> None:
         found = self._held(pick)
         if found is None:
             return
@@ -236,6 +251,13 @@ class KernelMachine(RuleBasedStateMachine):
         command = c.CompleteCall(peer.session, call.stream, call.token, response)
         self.world.answer(peer, call, command)
 
+    @precondition(lambda self: self.world.held())
+    @rule(wait=wait_values, decision=decisions, published=publications)
+    def complete_all(self, wait: Wait, decision: Decision, published: Any) -> None:
+        for _ in range(min(4, len(self.world.held()))):
+            self.complete_one(0, wait, decision, published)
+
+    @precondition(lambda self: self.world.held())
     @rule(pick=picks, error=failures)
     def fail(self, pick: int, error: Any) -> None:
         found = self._held(pick)
@@ -243,6 +265,7 @@ class KernelMachine(RuleBasedStateMachine):
             peer, call = found
             self.world.answer(peer, call, fail(error, call.token, peer.session, call.stream))
 
+    @precondition(lambda self: self.world.held())
     @rule(pick=picks, reason=st.sampled_from(["NO_CAPACITY", "NO_CAPACITY", "DRAINING", "UNKNOWN_STEP", "UNDECODABLE"]))
     def decline(self, pick: int, reason: str) -> None:
         found = self._held(pick)
@@ -250,6 +273,7 @@ class KernelMachine(RuleBasedStateMachine):
             peer, call = found
             self.world.answer(peer, call, decline(reason, call.token, peer.session, call.stream))
 
+    @precondition(lambda self: self.world.held())
     @rule(pick=picks)
     def accept(self, pick: int) -> None:
         found = self._held(pick)
@@ -257,6 +281,7 @@ class KernelMachine(RuleBasedStateMachine):
             peer, call = found
             self.world.do(accept(call.token, peer.session, call.stream))
 
+    @precondition(lambda self: self.world.peers)
     @rule(pick=picks, decision=decisions)
     def answer_again(self, pick: int, decision: Decision) -> None:
         """A result that was answered before, or whose delivery was given up meanwhile, changes nothing [LOST-3]."""
@@ -304,7 +329,8 @@ class KernelMachine(RuleBasedStateMachine):
 
 @pytest.mark.slow
 def test_every_order_of_happenings_keeps_the_invariants() -> None:
-    run_state_machine_as_test(KernelMachine, settings=settings(stateful_step_count=40))
+    examples = 4 * settings().max_examples
+    run_state_machine_as_test(KernelMachine, settings=settings(max_examples=examples, stateful_step_count=50))
 
 
 @pytest.mark.long
