@@ -10,9 +10,10 @@ from dexd.core.config import (
     REQUESTS_REMEMBERED_MS,
 )
 from dexd.core.events import ChannelPublished, WaitForFailed
+from dexd.core.ids import RequestId
 from dexd.core.outcome import AttributeAccepted, PublishAccepted
 from dexd.core.rejections import Code
-from dexd.core.values import Failure, Method, RequestRecord
+from dexd.core.values import Failure, Method
 from tests.support.builders import (
     DEAD_END,
     FLOW,
@@ -189,7 +190,7 @@ def test_rpc_12_only_the_newest_requests_are_remembered() -> None:
     requests = given(started(), *many).run().requests
     assert len(requests) == REQUESTS_REMEMBERED_MAX
     assert next(iter(requests)) == "r1"
-    assert requests[RequestRecord("r1", b"").request_id].record.digest == digest("r1")  # type: ignore[arg-type] # a bare text
+    assert requests[RequestId("r1")].record.digest == digest("r1")
 
 
 def test_id_5_run_id_guards_a_mutation() -> None:

@@ -4,8 +4,17 @@ import pytest
 
 from dexd.core.commands import Command
 from dexd.core.config import KernelConfig
-from dexd.core.effects import AcknowledgeResult, AnswerRpc, AssignCall, ConfirmStreamClosed
-from dexd.core.events import ExecuteCompleted, ExecuteFailed, FlowClosed, RpcCompleted, StepDeliveryLost, StepScheduled
+from dexd.core.effects import AssignCall, ConfirmStreamClosed
+from dexd.core.events import (
+    ChannelPublished,
+    ConditionsMet,
+    ExecuteCompleted,
+    ExecuteFailed,
+    FlowClosed,
+    RpcCompleted,
+    StepDeliveryLost,
+    StepScheduled,
+)
 from dexd.core.ids import WorkerId
 from dexd.core.values import DeclinedOffer, Failure, FlowCapability, Method, Response, StepOptions
 from tests.support.builders import (
@@ -437,8 +446,15 @@ def test_route_2_decline_after_the_sticky_wait_leaves_the_call_on_the_type_queue
 
 
 def test_route_5_sticky_worker_that_no_longer_serves_the_flow_type_is_noted() -> None:
-    before = sticky("A-2").after(*connect(1, "w1", serves("Other")))
-    before.restarted().after(*connect(1, "w1", serves("Other")))
-    late = sticky().after(*connect(1, "w1", serves("Other")), *connect(2, "w2"))
-    late.after(rpc())
-    late.when(complete(Response(), rpc_token("r"), session=2)).then_effects(Like(AcknowledgeResult), Like(AnswerRpc))
+    before = given(
+        started(),
+        scheduled("A-1", wait_for=True),
+        dispatched("A-1", method=Method.WAIT_FOR),
+        wait_installed("A-1", all_of(channel("c"))),
+    )
+    before.after(*connect(1, "w1", serves("Other")), *connect(2, "w2"))
+    before.when(publish("c", b"m")).then_events(
+        Like(ChannelPublished),
+        Like(ConditionsMet),
+        sent("A-1", worker_id="w2", is_sticky=False, declined=(DeclinedOffer("w1", "UNKNOWN_STEP"),)),
+    )
