@@ -309,12 +309,18 @@ class Dispatcher:
             self.dispatch(turn, call, stream)
 
     def offer_idle(self, turn: Turn, worker: Worker) -> None:
-        """Its idle streams may take calls that were kept from it."""
-        for stream in self.matcher.idle_streams_of(worker):
-            if self.is_shutting_down or worker.is_held(is_rpc=True, now=turn.now):
-                return
-            call = self.matcher.call_for(stream, now=turn.now)
-            if call is not None:
+        """Its idle streams may take calls that were kept from it.
+
+        Streams of one queue are alike, so the first one that finds no call speaks for the rest: a busy worker has
+        hundreds of them and gets here with every result.
+        """
+        for streams in [list(streams.values()) for streams in worker.idle.values()]:
+            for stream in streams:
+                if self.is_shutting_down or worker.is_held(is_rpc=True, now=turn.now):
+                    return
+                call = self.matcher.call_for(stream, now=turn.now)
+                if call is None:
+                    break
                 self.dispatch(turn, call, stream)
 
     def await_release(self, worker: Worker, *, now: int) -> None:

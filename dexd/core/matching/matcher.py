@@ -119,10 +119,6 @@ class Matcher:
         """Workers with an idle stream on the Flow type's queue."""
         return list(self._idle_workers.get(queue, ()))
 
-    def idle_streams_of(self, worker: Worker) -> list[Stream]:
-        """Its idle streams, queue by queue."""
-        return [stream for streams in worker.idle.values() for stream in streams.values()]
-
     def new_ticket(self, call: Call) -> None:
         """Give the call its place in arrival order, for a dispatch that begins now."""
         self._next_ticket += 1
