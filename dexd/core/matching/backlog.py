@@ -42,11 +42,11 @@ class Backlog:
 
     def add(self, call: Call) -> None:
         """Queue the call behind all calls with smaller tickets."""
-        call.stage = self._stage
         lane = Lane(call.run.flow_type, call.name, call.method is Method.RPC)
         entries = self._lanes.setdefault(lane, [])
         # Where no worker ever looks, only this keeps stale entries from piling up.
         self._drop_stale(entries)
+        call.stage = self._stage
         self._added += 1
         heappush(entries, (call.ticket, self._added, call))
 
@@ -71,9 +71,9 @@ class Backlog:
         return best
 
     def calls(self) -> Iterator[Call]:
-        """All waiting calls, lane by lane."""
-        for lane in list(self._lanes):
-            yield from (call for ticket, _, call in self._lanes[lane] if self._is_live(ticket, call))
+        """All waiting calls, lane by lane, each once: one that came back has an entry for every time it came."""
+        for entries in self._lanes.values():
+            yield from dict.fromkeys(call for ticket, _, call in entries if self._is_live(ticket, call))
 
     def _first_in(self, lane: Lane, worker: Worker) -> Call | None:
         entries = self._lanes[lane]

@@ -70,3 +70,13 @@ def test_stale_entries_do_not_pile_up_where_no_worker_ever_looks() -> None:
         call.ticket = ticket
         backlog.add(call)
     assert sum(len(entries) for entries in backlog._lanes.values()) == 1
+
+
+def test_call_that_was_declined_and_came_back_is_listed_once() -> None:
+    """Its old entry counts again with the new one, also where it is not in front."""
+    backlog = Backlog(CallStage.SHARED)
+    queued(backlog, 1)
+    call = queued(backlog, 2)
+    call.stage = CallStage.ASSIGNED
+    backlog.add(call)
+    assert [each.ticket for each in backlog.calls()] == [1, 2]

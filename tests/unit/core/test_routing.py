@@ -458,3 +458,11 @@ def test_route_5_sticky_worker_that_no_longer_serves_the_flow_type_is_noted() ->
         Like(ConditionsMet),
         sent("A-1", worker_id="w2", is_sticky=False, declined=(DeclinedOffer("w1", "UNKNOWN_STEP"),)),
     )
+
+
+def test_route_1_declined_call_leaves_the_sticky_queue_once_when_its_worker_goes() -> None:
+    """Listed twice, it would be handed out and queued again at the same time."""
+    before = busy_sticky(other=serves(steps="B")).after(stream(1, 9, "w1"))
+    before.after(publish("c", b"n", request_id="s"), decline("NO_CAPACITY", token("A-1"), number=9))
+    before.after(*connect(3, "w3", serves(steps="A")))
+    before.when(lose(1)).then_events(sent("A-1", worker_id="w3"))
