@@ -6,6 +6,8 @@ reaches into it through /proc. It is gone with the server.
 
 import errno
 import os
+import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,22 +38,32 @@ class SmallDisk:
     """The disk of a running server."""
 
     def __init__(self, server: ServerProcess, mount_point: Path) -> None:
-        self.path = Path(f"/proc/{server.pid}/root{mount_point}")
-        """The mount point as seen from here."""
-        self._ballast = self.path / "ballast"
+        self._pid = server.pid
+        # The mount point as seen from here.
+        self._path = Path(f"/proc/{server.pid}/root{mount_point}")
+        self._ballast = self._path / "ballast"
 
-    def fill(self) -> None:
-        """Leave no byte free."""
+    def fill(self, *, spare_bytes: int) -> None:
+        """Leave so many bytes free."""
         descriptor = os.open(self._ballast, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             for size in (1 << 16, 1):
                 self._write_until_full(descriptor, b"x" * size)
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - spare_bytes)
         finally:
             os.close(descriptor)
 
     def free(self) -> None:
         """Make room again."""
         self._ballast.unlink()
+
+    def copy(self, name: str, target: Path) -> None:
+        """Copy a directory as a kill would leave it: the server is frozen meanwhile, in the middle of anything."""
+        os.kill(self._pid, signal.SIGSTOP)
+        try:
+            shutil.copytree(self._path / name, target)
+        finally:
+            os.kill(self._pid, signal.SIGCONT)
 
     @staticmethod
     def _write_until_full(descriptor: int, data: bytes) -> None:
