@@ -213,8 +213,11 @@ class KernelMachine(RuleBasedStateMachine):
     def drain(self, pick: int) -> None:
         peer = self._peer(pick)
         if peer is not None:
-            peer.is_draining = True
-            self.world.do(goodbye(peer.session))
+            # What is due already may still be assigned in the outcome of the Goodbye, before it.
+            self.world.do(c.Tick())
+            if peer.session in self.world.peers:
+                peer.is_draining = True
+                self.world.do(goodbye(peer.session))
 
     @precondition(lambda self: self.world.peers)
     @rule(pick=picks, is_own=st.booleans())
