@@ -46,6 +46,10 @@ from dexd.core.values import FlowStatus, StopType
 Answer: TypeAlias = Reply | Rejection | None
 
 
+_OF_A_FLOW = (c.StartFlow, c.PublishMessages, c.SetAttribute, c.InvokeRpc, c.StopFlow)
+_RESULTS = (c.CompleteCall, c.FailCall)
+
+
 class RunRef(msgspec.Struct, frozen=True):
     """Asks the shell for a run by its ID."""
 
@@ -106,9 +110,9 @@ class Kernel:
 
     def wanted(self, command: c.Command) -> FlowId | RunRef | None:
         """What the shell must look up in the log, and `adopt` if it exists, before `handle`; None if nothing."""
-        if isinstance(command, c.StartFlow | c.PublishMessages | c.SetAttribute | c.InvokeRpc | c.StopFlow):
+        if isinstance(command, _OF_A_FLOW):
             return None if command.flow_id in self._flows else command.flow_id
-        if isinstance(command, c.CompleteCall | c.FailCall):
+        if isinstance(command, _RESULTS):
             run_id = command.token.run_id
             return None if run_id in self._runs else RunRef(run_id)
         return None

@@ -115,8 +115,10 @@ class Turn:
         """Note what may be satisfied now.
 
         Waits are evaluated when installed and after every change of what they watch [WAIT-4]; an execute that ended may
-        have been the last active Step [DEC-2].
+        have been the last active Step [DEC-2]. One that does neither is the common case.
         """
+        if type(event) is ExecuteCompleted and not event.messages and not run.completion_requested:
+            return
         changes = self.waits.get(run.run_id)
         if changes is None:
             changes = self.waits[run.run_id] = WaitChanges(run)

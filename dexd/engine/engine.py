@@ -303,6 +303,7 @@ class Engine:
     def _collect(self, outcome: Outcome) -> None:
         batch = self._commits.open
         batch.effects.extend(outcome.effects)
+        has_step_waits = self.waits.has_step_waits
         for recorded in outcome.events:
             batch.record(recorded)
             event = recorded.event
@@ -310,7 +311,7 @@ class Engine:
                 self._run_started(event)
             elif type(event) is FlowClosed:
                 self._run_closed(recorded.stream_id)
-            elif len(self.waits):
+            elif has_step_waits:
                 self.waits.event_happened(self._runs.of_stream(recorded.stream_id), event)
             if not recorded.version % self._options.snapshot_every_events:
                 batch.note_snapshot(self._runs.of_stream(recorded.stream_id))

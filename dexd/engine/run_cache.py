@@ -87,5 +87,9 @@ class RunCache:
 
 
 def _user_bytes(run: RunState) -> int:
-    values = sum(map(len, run.attributes.values())) + sum(len(done.value) for done in run.completions)
-    return values + run.pending_bytes + len(run.error_message)
+    size = run.pending_bytes + len(run.error_message)
+    for value in run.attributes.values():
+        size += len(value)
+    for done in run.completions:
+        size += len(done.value)
+    return size

@@ -53,6 +53,11 @@ class Waits:
     def __len__(self) -> int:
         return len(self._waiters)
 
+    @property
+    def has_step_waits(self) -> bool:
+        """Whether `event_happened` wants to hear of events."""
+        return bool(self._steps_of)
+
     def next_deadline(self) -> int | None:
         """When the next wait runs out."""
         return self._deadlines.next_at()

@@ -73,11 +73,11 @@ class Call:
     method_deadline: int = 0
     timeout_ms: int = 0
     """Timeout of the method, from hand-over."""
+    key: CallKey = field(init=False)
+    """Key of the call and of its deadline."""
 
-    @property
-    def key(self) -> CallKey:
-        """Key of the call and of its deadline."""
-        return (self.run.run_id, self.call_id)
+    def __post_init__(self) -> None:
+        self.key = (self.run.run_id, self.call_id)
 
     @property
     def is_queued(self) -> bool:

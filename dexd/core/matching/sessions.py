@@ -54,11 +54,11 @@ class Worker:
     hold_ms: int = 0
     tight_until: int = 0
     """Until then it gets no more calls than its numbers allow; see CAPACITY_TIGHT_MS."""
+    own_queue: QueueName = field(init=False)
+    """The queue named after it [QUEUE-1]."""
 
-    @property
-    def own_queue(self) -> QueueName:
-        """The queue named after it [QUEUE-1]."""
-        return QueueName(self.worker_id)
+    def __post_init__(self) -> None:
+        self.own_queue = QueueName(self.worker_id)
 
     @property
     def has_streams(self) -> bool:

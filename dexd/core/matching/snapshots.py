@@ -10,22 +10,22 @@ def step_snapshot(run: RunState, step: StepExecution, token: Token) -> CallSnaps
     """A Step method's call; results and locals reach execute only [STEP-5, WAIT-11]."""
     is_execute = step.method is Method.EXECUTE
     return CallSnapshot(
-        token=token,
-        flow_id=run.flow_id,
-        flow_type=run.flow_type,
-        name=step.step_type,
-        input=step.input,
-        ordinal=run.ordinal,
-        flow_started_at=run.started_at,
-        first_attempt_at=step.first_attempt_at,
-        deadline=step.deadline,
-        from_step=step.from_step,
-        attributes=dict(run.attributes),
-        channel_sizes=_channel_sizes(run),
-        results=step.results if is_execute else (),
-        locals=step.locals if is_execute else {},
-        recovery_error=step.recovery_error,
-        wait_for_failed=is_execute and step.wait_for_failed,
+        token,
+        run.flow_id,
+        run.flow_type,
+        step.step_type,
+        step.input,
+        run.ordinal,
+        run.started_at,
+        step.first_attempt_at,
+        step.deadline,
+        step.from_step,
+        dict(run.attributes),
+        _channel_sizes(run) if run.channels else {},
+        step.results if is_execute else (),
+        step.locals if is_execute else {},
+        step.recovery_error,
+        is_execute and step.wait_for_failed,
     )
 
 
