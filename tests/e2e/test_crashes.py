@@ -6,6 +6,7 @@ test's temporary directory.
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,6 +34,9 @@ KILL_DELAY_S_MAX = 0.01
 
 HANDLER_S = 0.05
 """What a handler takes where results have to trickle in: 1,000 of them are two seconds of work for two workers."""
+
+GRACE_S = 10.0
+"""The default of api.shutdown_grace."""
 
 PROGRESS_S = 60.0
 """Acknowledgements that do not come within it fail the test."""
@@ -157,6 +161,17 @@ async def test_thousand_flows_finish_while_the_server_is_killed_ten_times(tmp_pa
         assert here.server_kills == kills
         assert await here.stop_server() == 0
         assert (await here.verify_log())["runs"] == flows
+
+
+async def test_servers_that_are_stopped_under_load_drain_within_the_grace_and_lose_nothing(tmp_path: Path) -> None:
+    """[DRAIN-3, DRAIN-4, INV-1]: SIGTERM while clients ask and workers work; exit code 0, and the next one goes on."""
+    async with deployment(tmp_path, *FAST_DETECTION) as here, load_of(here, seed=2) as told:
+        for _ in range(3):
+            await told.reach(told.count + 50)
+            began = time.monotonic()
+            assert await here.stop_server() == 0
+            assert time.monotonic() - began < GRACE_S
+            await here.start_server()
 
 
 @pytest.mark.long

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dextools.local_processes import CHECKOUT
+from tests.support.autopsy import history_faults, recovery_faults
 from tests.support.eventually import eventually
 from tests.support.handler_record import HandlerRecord
 from tests.support.server_process import SERVE, ServerProcess
@@ -67,13 +68,13 @@ class Deployment:
     async def kill_server(self) -> None:
         """SIGKILL."""
         await asyncio.to_thread(self.server.kill)
-        self.server_kills += 1
+        await self._note_server_kill()
 
     async def server_killed_itself(self) -> None:
         """Return when the server has reached its failpoint."""
         code = await asyncio.to_thread(self.server.wait)
         assert code == KILLED, f"the server ended with {code} instead of at its failpoint: {self.server.log_path}"
-        self.server_kills += 1
+        await self._note_server_kill()
 
     async def start_server(self, failpoint: Failpoint | None = None) -> None:
         """Start a server where the last one was."""
@@ -95,6 +96,11 @@ class Deployment:
         """SIGTERM; gives the exit code."""
         self.server.terminate()
         return await asyncio.to_thread(self.server.wait)
+
+    async def _note_server_kill(self) -> None:
+        self.server_kills += 1
+        faults = await asyncio.to_thread(recovery_faults, self.data_dir)
+        assert faults == [], f"after kill {self.server_kills} the log has runs that are not sound"
 
     def _spawn_server(self, command: Sequence[str]) -> ServerProcess:
         return ServerProcess(self.data_dir, *self._arguments, command=command, listen=self.address)
@@ -136,7 +142,8 @@ class Deployment:
     # ---- the end -------------------------------------------------------------------------------------------------
 
     async def verify_log(self) -> dict[str, Any]:
-        """Run `dex log verify`; fails the test unless it finds nothing."""
+        """Run `dex log verify` and check every history; fails the test unless nothing is found."""
+        assert await asyncio.to_thread(history_faults, self.data_dir) == []
         return await asyncio.to_thread(verify_log, self.data_dir)
 
     async def close(self) -> None:
