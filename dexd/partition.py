@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dexd.config import StoreSection
 from dexd.log.directory import locked
+from dexd.log.reading import SqlitePages
 from dexd.log.sqlite_log import SqliteLog
 from dexd.log.writer import LogWriter
 
@@ -15,6 +16,8 @@ class Partition:
     """An open log with its writer."""
 
     log: SqliteLog
+    pages: SqlitePages
+    """Reads of the log off the loop; opened and closed by its owner while the loop runs."""
     writer: LogWriter
     resources: ExitStack
 
@@ -38,4 +41,4 @@ def open_partition(store: StoreSection) -> Partition:
         resources.callback(log.close)
         writer = LogWriter(log, post, commit_events_max=store.commit_batch_max)
         resources.callback(writer.close)
-        return Partition(log, writer, resources.pop_all())
+        return Partition(log, SqlitePages(path), writer, resources.pop_all())

@@ -142,6 +142,7 @@ class Server:
             config.kernel(),
             on_fatal=self._fail,
             options=EngineOptions(config.store.commit_batch_max, config.store.snapshot_every_events),
+            pages=partition.pages,
             failpoint=failpoint,
         )
         self._flow_types = FlowTypeDirectory()
@@ -163,6 +164,7 @@ class Server:
 
     async def start(self) -> ServerReady:
         """Answer calls and fire timers."""
+        await self._partition.pages.open()
         await self._grpc.start()
         self._engine.start()
         await self._health.set_serving()
@@ -200,6 +202,7 @@ class Server:
         await self._grpc.stop(None)
         self._engine.close()
         try:
+            await self._partition.pages.close()
             self._partition.close()
         except (LogError, sqlite3.Error) as error:
             # The failure that ended the server is the one to report.
@@ -219,6 +222,7 @@ class Server:
         await self._grpc.stop(None)
         await asyncio.wait((closing, ended))
         self._engine.close()
+        await self._partition.pages.close()
         await asyncio.to_thread(self._partition.close)
 
     def _create_flow_service(self) -> FlowService:

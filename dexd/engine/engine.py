@@ -44,6 +44,7 @@ from dexd.engine.timekeeper import Timekeeper
 from dexd.engine.waits import Waits
 from dexd.log.errors import LogError, LogFullError, LogUnavailableError
 from dexd.log.event_log import EventLog
+from dexd.log.reading import InlinePages, LogPages
 
 DRAIN_COMMANDS_MAX = 256
 """Commands decided before the loop may read sockets again; about ten milliseconds."""
@@ -75,7 +76,7 @@ class Health(msgspec.Struct, frozen=True):
 class Engine:
     """One partition [ARCH-15]: create on the running loop, `start` when the server listens, `stop`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the composition root decides
         self,
         log: EventLog,
         writer: BatchWriter,
@@ -84,6 +85,7 @@ class Engine:
         *,
         on_fatal: Callable[[BaseException], None],
         options: EngineOptions | None = None,
+        pages: LogPages | None = None,
         failpoint: Failpoint | None = None,
         call_later: CallLater | None = None,
     ) -> None:
@@ -96,6 +98,7 @@ class Engine:
             config: Numbers of the rules.
             on_fatal: Called once when the process must end: the log failed, or an invariant is broken [ARCH-4, ARCH-7].
             options: Numbers of the engine.
+            pages: Reads the same log off the loop; on the loop if there is none.
             failpoint: See `ports`.
             call_later: The loop's own unless a test turns the clock.
         """
@@ -129,7 +132,8 @@ class Engine:
         """The log refuses writes: commands are refused, reads serve the last committed state [ARCH-4]."""
         self._is_dead = False
         self._load()
-        self.reads = Reads(self, log, HistoryReader(log, config), self.waits, self._growth, clock)
+        pages = pages or InlinePages(log)
+        self.reads = Reads(self, pages, HistoryReader(pages, config), self.waits, self._growth, clock)
 
     def _load(self) -> None:
         self._kernel = rebuild_kernel(self._log, self._config)

@@ -1,11 +1,12 @@
-"""Pages of a run's history, read and shown off the loop [HIST-5].
+"""Pages of a run's history, read off the loop and shown on it in small portions [HIST-5].
 
 Showing a page needs the state that the events before it left behind. Clients page forwards, so the view of each page is
 kept for the next one; only a jump into the middle folds again from the first event.
 """
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Sequence
 
 from dexd.codec.event_codec import from_stored
 from dexd.codec.history_view import HistoryView
@@ -15,7 +16,11 @@ from dexd.core.ids import StepExecutionId
 from dexd.core.values import StepOutcome
 from dexd.engine.recovery import PAGE_EVENTS
 from dexd.engine.waits import OUTCOME_EVENTS, outcome_of
-from dexd.log.event_log import EventLog, StoredEvent
+from dexd.log.event_log import StoredEvent
+from dexd.log.reading import LogPages
+
+PORTION_EVENTS = 64
+"""Events folded or shown before the loop may do something else; about a millisecond."""
 
 PAGE_BYTES_MAX = 4 * 1024 * 1024
 """JSON of a page; a single larger event makes a page of its own [HIST-5]."""
@@ -25,46 +30,52 @@ VIEWS_MAX = 32
 
 
 class HistoryReader:
-    """Reads histories; to be used from one thread at a time."""
+    """Reads histories for any number of readers at once."""
 
-    __slots__ = ("_config", "_log", "_views")
+    __slots__ = ("_config", "_pages", "_views")
 
-    def __init__(self, log: EventLog, config: KernelConfig) -> None:
-        self._log = log
+    def __init__(self, pages: LogPages, config: KernelConfig) -> None:
+        self._pages = pages
         self._config = config
         self._views: OrderedDict[tuple[int, int], HistoryView] = OrderedDict()
         """Views by stream and the version that they show next."""
 
-    def page(self, stream_id: int, from_version: int, limit: int) -> HistoryPage:
+    async def page(self, stream_id: int, from_version: int, limit: int) -> HistoryPage:
         """Events from a version on, as many as the limits allow."""
-        view = self._view_at(stream_id, from_version)
-        events = self._log.read_stream(stream_id, from_version, limit + 1)
-        entries = _show(view, events[:limit])
+        view = await self._view_at(stream_id, from_version)
+        entries = await _show(view, await self._pages.history(stream_id, from_version, limit))
         next_version = from_version + len(entries)
         self._keep(stream_id, next_version, view)
-        return HistoryPage(tuple(entries), next_version if len(entries) < len(events) else 0)
+        has_more = bool(await self._pages.history(stream_id, next_version, 1))
+        return HistoryPage(tuple(entries), next_version if has_more else 0)
 
-    def step_outcome(self, stream_id: int, step: StepExecutionId) -> StepOutcome | None:
+    async def step_outcome(self, stream_id: int, step: StepExecutionId) -> StepOutcome | None:
         """How a Step execution that is not active any more ended."""
-        version = 1
-        while events := self._log.read_stream(stream_id, version, PAGE_EVENTS, OUTCOME_EVENTS):
-            for stored in events:
+        async for stored in self._events(stream_id, 1):
+            if stored.type in OUTCOME_EVENTS:
                 event = from_stored(stored).event
                 if getattr(event, "step_execution_id", None) == step and (outcome := outcome_of(event)) is not None:
                     return outcome
-            version = events[-1].version + 1
         return None
 
-    def _view_at(self, stream_id: int, version: int) -> HistoryView:
+    async def _view_at(self, stream_id: int, version: int) -> HistoryView:
         view = self._views.pop((stream_id, version), None)
         if view is None:
             view = HistoryView(self._config)
-            at = 1
-            while at < version and (events := self._log.read_stream(stream_id, at, min(PAGE_EVENTS, version - at))):
-                for stored in events:
-                    view.skip(from_stored(stored))
-                at = events[-1].version + 1
+            async for stored in self._events(stream_id, 1):
+                if stored.version >= version:
+                    break
+                view.skip(from_stored(stored))
         return view
+
+    async def _events(self, stream_id: int, version: int) -> AsyncIterator[StoredEvent]:
+        """All events of a stream from a version on, with pauses for the loop."""
+        while events := await self._pages.history(stream_id, version, PAGE_EVENTS):
+            for number, stored in enumerate(events, start=1):
+                yield stored
+                if number % PORTION_EVENTS == 0:
+                    await asyncio.sleep(0)
+            version = events[-1].version + 1
 
     def _keep(self, stream_id: int, version: int, view: HistoryView) -> None:
         self._views[stream_id, version] = view
@@ -72,13 +83,15 @@ class HistoryReader:
             self._views.popitem(last=False)
 
 
-def _show(view: HistoryView, events: Iterable[StoredEvent]) -> list[HistoryEntry]:
+async def _show(view: HistoryView, events: Sequence[StoredEvent]) -> list[HistoryEntry]:
     entries: list[HistoryEntry] = []
     page_bytes = 0
-    for stored in events:
+    for number, stored in enumerate(events, start=1):
         entry = view.show(from_stored(stored))
         entries.append(entry)
         page_bytes += len(entry.data)
         if page_bytes >= PAGE_BYTES_MAX:
             break
+        if number % PORTION_EVENTS == 0:
+            await asyncio.sleep(0)
     return entries

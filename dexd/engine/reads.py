@@ -5,8 +5,7 @@ write that was acknowledged before it [RPC-10] and none that may still be lost.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -34,13 +33,14 @@ from dexd.codec.views import (
 )
 from dexd.core.flow.decide_external import refuse_closed, refuse_unknown
 from dexd.core.flow.state import RunState
+from dexd.core.ids import StepExecutionId
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.growth import Growth
 from dexd.engine.history import HistoryReader
 from dexd.engine.ports import Abandon, Clock, OnAnswer
 from dexd.engine.run_cache import RunCache
 from dexd.engine.waits import Waits
-from dexd.log.event_log import EventLog
+from dexd.log.reading import LogPages
 
 View = TypeVar("View")
 
@@ -66,23 +66,24 @@ class Decided(Protocol):
 class Reads:
     """All reads of one partition. Queries come checked from the codec."""
 
-    __slots__ = ("_clock", "_decided", "_growth", "_history", "_log", "_thread", "_waits")
+    __slots__ = ("_clock", "_decided", "_growth", "_history", "_pages", "_tasks", "_waits")
 
     def __init__(
-        self, decided: Decided, log: EventLog, history: HistoryReader, waits: Waits, growth: Growth, clock: Clock
+        self, decided: Decided, pages: LogPages, history: HistoryReader, waits: Waits, growth: Growth, clock: Clock
     ) -> None:
         self._decided = decided
-        self._log = log
+        self._pages = pages
         self._history = history
         self._waits = waits
         self._growth = growth
         self._clock = clock
-        # One thread: pages of different readers take turns, and the loop never waits for the disk.
-        self._thread = ThreadPoolExecutor(1, "dexd-reads")
+        self._tasks: set[asyncio.Task[None]] = set()
+        """Reads of the log that are under way."""
 
     def close(self) -> None:
-        """Let the reader thread end."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        """Refuse what is still being read from the log."""
+        for task in self._tasks:
+            task.cancel()
 
     # ---- state ----
 
@@ -141,7 +142,7 @@ class Reads:
         elif (refusal := refuse_closed(run)) is not None:
             self._decided.reveal(on_answer, refusal)
         elif _is_past(run, query):
-            self._read_later(lambda: StepWait(self._history.step_outcome(run.stream_id, step)), on_answer)
+            self._read_later(partial(self._past_step, run.stream_id, step), on_answer)
         elif query.wait_ms == 0:
             self._decided.reveal(on_answer, StepWait(None))
         elif self._decided.stopping is not None:
@@ -196,20 +197,24 @@ class Reads:
         self._read_later(partial(self._history.page, run.stream_id, version, limit), partial(_resolve, answered))
         return await answered
 
-    def _list(self, query: ListQuery) -> ListPage:
-        rows = self._log.list_runs(query.selection, query.limit + 1)
+    async def _past_step(self, stream_id: int, step: StepExecutionId) -> StepWait:
+        return StepWait(await self._history.step_outcome(stream_id, step))
+
+    async def _list(self, query: ListQuery) -> ListPage:
+        rows = await self._pages.runs(query.selection, query.limit + 1)
         shown = rows[: query.limit]
         return ListPage(tuple(map(summary_of_row, shown)), shown[-1].stream_id if len(rows) > len(shown) else 0)
 
-    def _read_later(self, read: Callable[[], View], on_answer: OnAnswer[View]) -> None:
-        """Read the log in the reader thread, once everything decided so far is in it."""
+    def _read_later(self, read: Callable[[], Coroutine[Any, Any, View]], on_answer: OnAnswer[View]) -> None:
+        """Read the log off the loop, once everything decided so far is in it."""
 
         def begin(settled: Rejection | None) -> None:
             if isinstance(settled, Rejection):
                 on_answer(settled)
                 return
-            future = asyncio.get_running_loop().run_in_executor(self._thread, read)
-            future.add_done_callback(partial(_finish, on_answer))
+            task = asyncio.get_running_loop().create_task(_answer(read(), on_answer), name="log_read")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
         self._decided.reveal(begin, None)
 
@@ -225,14 +230,14 @@ def _resolve(future: "asyncio.Future[View | Rejection]", answer: View | Rejectio
         future.set_result(answer)
 
 
-def _finish(on_answer: OnAnswer[View], future: "asyncio.Future[View]") -> None:
-    if future.cancelled():
+async def _answer(read: Coroutine[Any, Any, View], on_answer: OnAnswer[View]) -> None:
+    try:
+        view = await read
+    except asyncio.CancelledError:
         on_answer(Rejection(Code.SHUTTING_DOWN, "the server is stopping"))
-        return
-    error = future.exception()
-    if error is None:
-        on_answer(future.result())
-        return
-    # Only this reader is concerned: the engine has what it needs in memory, and its own reads of the log fail loudly.
-    structlog.get_logger().error("log_read_failed", error=repr(error))
-    on_answer(Rejection(Code.STORAGE_UNAVAILABLE, "the log cannot be read now"))
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is concerns this reader only; the engine needs none of it
+        structlog.get_logger().error("log_read_failed", error=repr(error))
+        on_answer(Rejection(Code.STORAGE_UNAVAILABLE, "the log cannot be read now"))
+    else:
+        on_answer(view)

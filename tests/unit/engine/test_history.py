@@ -11,6 +11,7 @@ from dexd.core.values import FlowStatus
 from dexd.engine import history
 from dexd.engine.history import HistoryReader
 from dexd.log.event_log import RunFilter
+from dexd.log.reading import InlinePages
 from tests.unit.engine.rig import Rig, publish_command, start_command, stop_command
 
 KEY = RunKey(FlowId("f"), None)
@@ -43,16 +44,17 @@ async def test_page_from_the_middle_shows_the_same_as_one_from_the_start() -> No
     """[HIST-5] Where a page begins does not change what it says."""
     rig = await with_events(5)
     stream = rig.log.run_rows("f")[0].stream_id
-    whole = HistoryReader(rig.log, KernelConfig()).page(stream, 1, 100)
-    jump = HistoryReader(rig.log, KernelConfig()).page(stream, 4, 100)
+    pages = InlinePages(rig.log)
+    whole = await HistoryReader(pages, KernelConfig()).page(stream, 1, 100)
+    jump = await HistoryReader(pages, KernelConfig()).page(stream, 4, 100)
     assert jump.entries == whole.entries[3:]
 
 
-async def test_page_ends_at_its_byte_limit(monkeypatch: object) -> None:
+async def test_page_ends_at_its_byte_limit() -> None:
     """[HIST-5, LIM-1] 4 MiB, and at least one event."""
     rig = Rig()
     await rig.start()
-    large = b'"' + b"x" * (history.PAGE_BYTES_MAX // 2) + b'"'
+    large = b'"' + b"x" * (history.PAGE_BYTES_MAX // 3) + b'"'
     for number in range(3):
         await rig.answer(publish_command("f", large, request_id=f"p{number}"))
     page = await rig.read(rig.engine.reads.history, HistoryQuery(KEY, 3, 100))
