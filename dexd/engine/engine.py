@@ -6,6 +6,7 @@ commit effects leave and answers are released, in order. Nobody else changes sta
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -285,9 +286,11 @@ class Engine:
     def _decide_some(self) -> None:
         """Decide about waiting commands, until the open batch is so large that the commit under way must catch up."""
         now = self._clock.now()
-        kernel, mailbox, answers = self._kernel, self._mailbox, self._commits.open.answers
+        kernel, mailbox, batch = self._kernel, self._mailbox, self._commits.open
+        # Without a commit under way nothing would come to continue, so only behind one a full batch stops the drain.
+        events_max = self._options.commit_batch_max if self._commits.is_writing else sys.maxsize
         for _ in range(min(len(mailbox), DRAIN_COMMANDS_MAX)):
-            if self._is_batch_full:
+            if len(batch.events) >= events_max:
                 return
             command, on_answer = mailbox.take()
             wanted = kernel.wanted(command)
@@ -296,13 +299,9 @@ class Engine:
             outcome = kernel.handle(command, now=now)
             self._collect(outcome)
             if on_answer is not None:
-                answers.append((on_answer, outcome.reply))
+                batch.answers.append((on_answer, outcome.reply))
         if len(mailbox):
             self._schedule_drain()
-
-    @property
-    def _is_batch_full(self) -> bool:
-        return self._commits.is_writing and len(self._commits.open.events) >= self._options.commit_batch_max
 
     def _collect(self, outcome: Outcome) -> None:
         batch = self._commits.open

@@ -19,13 +19,14 @@ class Mailbox:
     worker says cannot be said again.
     """
 
-    __slots__ = ("_capacity", "_has_room", "_letters")
+    __slots__ = ("_capacity", "_has_room", "_is_holding_back", "_letters")
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._letters: deque[Letter] = deque()
         self._has_room = asyncio.Event()
         self._has_room.set()
+        self._is_holding_back = False
 
     def __len__(self) -> int:
         return len(self._letters)
@@ -43,18 +44,23 @@ class Mailbox:
         """Append a command."""
         self._letters.append((command, on_answer))
         if len(self._letters) >= self._capacity:
+            self._is_holding_back = True
             self._has_room.clear()
 
     def take(self) -> Letter:
         """Remove the oldest command."""
         letter = self._letters.popleft()
-        if len(self._letters) < self._capacity:
-            self._has_room.set()
+        if self._is_holding_back and len(self._letters) < self._capacity:
+            self._let_in()
         return letter
 
     def take_all(self) -> list[Letter]:
         """Remove everything."""
         letters = list(self._letters)
         self._letters.clear()
-        self._has_room.set()
+        self._let_in()
         return letters
+
+    def _let_in(self) -> None:
+        self._is_holding_back = False
+        self._has_room.set()
