@@ -393,9 +393,10 @@ class Engine:
             self._die("log_failed", failure)
 
     def _suspend(self, refusal: Rejection) -> None:
+        # First what may fail: whoever then ends the process still finds everybody who waits.
+        self._load()
         lost = self._commits.discard(self._log.last_seq)
         letters = self._mailbox.take_all()
-        self._load()
         self._refusal = self._stopping or refusal
         self._is_suspended = True
         self._is_tick_waiting = False

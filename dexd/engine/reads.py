@@ -77,7 +77,7 @@ class Reads:
         self._waits = waits
         self._growth = growth
         self._clock = clock
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         """Reads of the log that are under way."""
 
     def close(self) -> None:
@@ -212,9 +212,10 @@ class Reads:
             if isinstance(settled, Rejection):
                 on_answer(settled)
                 return
-            task = asyncio.get_running_loop().create_task(_answer(read(), on_answer), name="log_read")
+            task = asyncio.get_running_loop().create_task(read(), name="log_read")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(partial(_finish, on_answer))
 
         self._decided.reveal(begin, None)
 
@@ -230,14 +231,14 @@ def _resolve(future: "asyncio.Future[View | Rejection]", answer: View | Rejectio
         future.set_result(answer)
 
 
-async def _answer(read: Coroutine[Any, Any, View], on_answer: OnAnswer[View]) -> None:
-    try:
-        view = await read
-    except asyncio.CancelledError:
+def _finish(on_answer: OnAnswer[View], task: asyncio.Task[View]) -> None:
+    if task.cancelled():
         on_answer(Rejection(Code.SHUTTING_DOWN, "the server is stopping"))
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever it is concerns this reader only; the engine needs none of it
-        structlog.get_logger().error("log_read_failed", error=repr(error))
-        on_answer(Rejection(Code.STORAGE_UNAVAILABLE, "the log cannot be read now"))
-    else:
-        on_answer(view)
+        return
+    error = task.exception()
+    if error is None:
+        on_answer(task.result())
+        return
+    # Whatever it is concerns this reader only: the engine has what it needs in memory, and its own reads fail loudly.
+    structlog.get_logger().error("log_read_failed", error=repr(error))
+    on_answer(Rejection(Code.STORAGE_UNAVAILABLE, "the log cannot be read now"))

@@ -129,3 +129,10 @@ def test_assignment_over_the_frame_limit_fails_alone() -> None:
     assert failed.failure.non_retryable
     assert str(BLOCK_BYTES_MAX) in failed.failure.detail
     assert "Charge" in failed.failure.detail
+
+
+def test_nothing_is_sent_when_nothing_fits() -> None:
+    """[DELIV-5] A batch of nothing but oversized calls is no message."""
+    encoded = encoder(BLOCK_BYTES_MAX).encode([e.AssignCall(SESSION, STREAM, call(b"x" * 2 * BLOCK_BYTES_MAX))])
+    assert encoded.blocks == []
+    assert len(encoded.undeliverable) == 1

@@ -287,3 +287,9 @@ def test_arbitrary_bytes_never_raise(data: bytes) -> None:
     """[ERR-B] Neither as message nor as frames."""
     decode_batch(data, SESSION)
     decode_batch(SessionBatch(frames=data).SerializeToString(), SESSION)
+
+
+def test_failure_without_a_wish_for_its_retry_is_taken_as_it_is() -> None:
+    """[RETRY-6] The delay is the policy's unless the handler asks for one."""
+    command = only_command(frames.Failed(1, SENT, frames.Failure("Boom", "why")))
+    assert command == c.FailCall(SESSION, STREAM, TOKEN, Failure("Boom", "why"))

@@ -199,3 +199,41 @@ async def test_health_check_goes_through_a_durable_write() -> None:
     assert refused.code is Code.DISK_FULL
     again = await rig.engine.check_commit()
     assert isinstance(again, Rejection)
+
+
+async def test_timer_that_breaks_an_invariant_ends_the_process() -> None:
+    """[ARCH-7] Also what happens without any command."""
+    rig = Rig()
+    await rig.start()
+
+    def explode(_: object) -> None:
+        raise RuntimeError("waiter")
+
+    rig.engine.reads.wait_for_flow(FlowWaitQuery(FlowId("f"), 10, None), explode)
+    await rig.advance(10)
+    assert [str(error) for error in rig.fatal] == ["waiter"]
+
+
+async def test_log_that_cannot_be_read_back_ends_the_process() -> None:
+    """[ARCH-4] Live state is rebuilt or the process ends; it is never patched."""
+    rig = Rig(snapshot_every_events=1_000)
+    await rig.start()
+    rig.log._streams[1].clear()
+    rig.writer.refusal = FULL
+    assert (await rig.answer(stop_command("f"))).code is Code.SHUTTING_DOWN
+    assert len(rig.fatal) == 1
+
+
+async def test_failed_storage_fails_what_was_decided_behind_it_too() -> None:
+    """[ARCH-4] A batch that grew meanwhile is not written either, and its callers are told."""
+    rig = Rig()
+    rig.writer.is_automatic = False
+    first, second, unopened = Answers(), Answers(), Answers()
+    rig.engine.request(start_command("a"), first)
+    await rig.decided()
+    rig.engine.request(start_command("b"), second)
+    await rig.decided()
+    rig.engine.request(start_command("c"), unopened)
+    rig.writer.refusal = LogFailedError("fsync")
+    rig.writer.commit()
+    assert [got.only.code for got in (first, second, unopened)] == [Code.SHUTTING_DOWN] * 3

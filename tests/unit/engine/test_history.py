@@ -2,7 +2,9 @@
 
 import asyncio
 
-from dexd.codec.flow_requests import HistoryQuery, ListQuery, RunKey
+import pytest
+
+from dexd.codec.flow_requests import AttributeQuery, HistoryQuery, ListQuery, RunKey
 from dexd.codec.views import HistoryEntry
 from dexd.core.config import KernelConfig
 from dexd.core.ids import FlowId, RunId
@@ -10,9 +12,10 @@ from dexd.core.rejections import Code, Rejection
 from dexd.core.values import FlowStatus
 from dexd.engine import history
 from dexd.engine.history import HistoryReader
+from dexd.log.errors import LogFullError
 from dexd.log.event_log import RunFilter
 from dexd.log.reading import InlinePages
-from tests.unit.engine.rig import Rig, publish_command, start_command, stop_command
+from tests.unit.engine.rig import Answers, Rig, publish_command, start_command, stop_command
 
 KEY = RunKey(FlowId("f"), None)
 
@@ -136,3 +139,55 @@ async def test_unreadable_log_refuses_the_reader_and_nobody_else() -> None:
     assert refused.code is Code.STORAGE_UNAVAILABLE
     assert (await rig.answer(start_command("g"))).run_id == "run-g"
     assert rig.fatal == []
+
+
+async def test_long_history_is_shown_in_portions_and_followed_by_several_readers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """[HIST-5] Pauses for the loop and forgotten views change nothing of what is shown."""
+    monkeypatch.setattr(history, "VIEWS_MAX", 1)
+    monkeypatch.setattr(history, "PORTION_EVENTS", 2)
+    rig = await with_events(9)
+    reads = rig.engine.reads
+    whole = await rig.read(reads.history, HistoryQuery(KEY, 1, 100))
+    jump = await rig.read(reads.history, HistoryQuery(KEY, 7, 1))
+    again = await rig.read(reads.history, HistoryQuery(KEY, 8, 100))
+    assert [*jump.entries, *again.entries] == list(whole.entries[6:])
+
+
+async def test_reads_of_the_log_are_refused_when_the_engine_closes() -> None:
+    """[DRAIN-4] Whoever still waits for a page is told."""
+    rig = Rig()
+    await rig.start()
+    answers = Answers()
+    rig.engine.reads.history(HistoryQuery(KEY, 1, 100), answers)
+    rig.engine.close()
+    await rig.decided()
+    assert answers.only.code is Code.SHUTTING_DOWN
+
+
+async def test_reads_behind_a_commit_that_fails_are_refused() -> None:
+    """[ARCH-4] What they would have shown may be lost; the watch says so too."""
+    rig = Rig()
+    await rig.start()
+    rig.writer.is_automatic = False
+    rig.writer.refusal = LogFullError("full")
+    rig.engine.request(stop_command("f"), Answers())
+    await rig.decided()
+    answers = Answers()
+    rig.engine.reads.history(HistoryQuery(KEY, 1, 100), answers)
+    watching = anext(rig.engine.reads.watch_history(HistoryQuery(KEY, 1, 100)))
+    watch = asyncio.ensure_future(watching)
+    await rig.decided()
+    rig.writer.commit()
+    assert answers.only.code is Code.DISK_FULL
+    refused = await watch
+    assert isinstance(refused, Rejection)
+    assert refused.code is Code.DISK_FULL
+
+
+async def test_attribute_of_an_unknown_flow_is_refused() -> None:
+    """[ERR-A] FLOW_NOT_FOUND."""
+    rig = Rig()
+    query = AttributeQuery(RunKey(FlowId("unknown"), None), "a")
+    assert (await rig.read(rig.engine.reads.attribute, query)).code is Code.FLOW_NOT_FOUND

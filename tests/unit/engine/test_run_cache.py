@@ -3,8 +3,9 @@
 import pytest
 
 from dexd.codec.flow_requests import RunKey
+from dexd.core.commands import InvokeRpc
 from dexd.core.config import KernelConfig
-from dexd.core.ids import FlowId, RunId
+from dexd.core.ids import CallerId, FlowId, RequestId, RunId
 from dexd.core.kernel import RunRef
 from dexd.engine import run_cache
 from dexd.engine.recovery import rebuild_kernel
@@ -93,3 +94,16 @@ async def test_run_that_an_rpc_reads_stays_in_memory() -> None:
     key = RunKey(FlowId("a"), None)
     summary = await again.read(again.engine.reads.describe, key)
     assert summary.status.name == "CANCELED"
+
+
+async def test_runs_that_rpcs_read_survive_a_full_cache() -> None:
+    """[RPC-4] What a call reads stays; the cache tries again later instead."""
+    rig = await log_with_closed_runs("a", "b", "c")
+    kernel = rebuild_kernel(rig.log, KernelConfig())
+    cache = RunCache(rig.log, kernel, closed_max=1)
+    cache.look_up(FlowId("a"))
+    caller = CallerId(1)
+    call = InvokeRpc(caller, FlowId("a"), None, "get", b"", RequestId("q"), b"", 10_000, 2_000_000)
+    kernel.handle(call, now=1_000_000)
+    cache.look_up(FlowId("b"))
+    assert [run.flow_id for run in kernel.runs.values()] == ["a", "b"]
