@@ -188,4 +188,4 @@ async def test_hundred_random_kills(tmp_path: Path, seed: int) -> None:
 async def test_two_hundred_kills_at_failpoints(tmp_path: Path) -> None:
     """[INV-1, INV-2, INV-3]"""
     async with deployment(tmp_path, *FAST_DETECTION) as here:
-        await crash_at_failpoints(here, rounds=13)
+        await crash_at_failpoints(here, rounds=10)

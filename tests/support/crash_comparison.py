@@ -54,7 +54,14 @@ class Facts:
             return None
 
     async def _history(self, flow_id: str) -> list[HistoryEvent]:
-        return [event async for event in self._client.watch_history(flow_id)]
+        # Pages travel in the client's one session, where a watch has a call of its own; here are thousands of Flows.
+        events: list[HistoryEvent] = []
+        next_event_id: int | None = 1
+        while next_event_id is not None:
+            page = await self._client.get_history(flow_id, from_event_id=next_event_id)
+            events += page.events
+            next_event_id = page.next_event_id
+        return events
 
 
 async def compare(client: AsyncClient, asked: Sequence[Asked], record: HandlerRecord) -> list[str]:
