@@ -53,7 +53,7 @@ class World:
 
 
 @asynccontextmanager
-async def world(scratch: Path, *arguments: str) -> AsyncIterator[World]:
+async def new_world(scratch: Path, *arguments: str) -> AsyncIterator[World]:
     async with deployment(scratch, *arguments) as here:
         with FaultProxy(here.address) as proxy:
             options = ClientOptions(server_address=here.address)
@@ -69,59 +69,59 @@ async def world(scratch: Path, *arguments: str) -> AsyncIterator[World]:
 async def test_session_reset_twenty_times_during_calls_finishes_each_once(tmp_path: Path) -> None:
     """[W10, WIRE-9, WIRE-10]: no result is lost or counted twice, and no call waits for its method timeout of 2 h."""
     flow_ids = [f"call-{number}" for number in range(200)]
-    async with world(tmp_path) as all_:
-        all_.here.open_gate()
-        await all_.here.start_worker(tasks=66, server=all_.proxy.address)
+    async with new_world(tmp_path) as world:
+        world.here.open_gate()
+        await world.here.start_worker(tasks=66, server=world.proxy.address)
         for flow_id in flow_ids:
-            await all_.client.start_flow(HeldFlow, flow_id, 1.0)
+            await world.client.start_flow(HeldFlow, flow_id, 1.0)
         for number in range(20):
-            await all_.here.sessions_opened(number + 1)
-            assert all_.proxy.reset() > 0
-        await all_.finish(*flow_ids)
-        histories = await all_.histories(*flow_ids)
+            await world.here.sessions_opened(number + 1)
+            assert world.proxy.reset() > 0
+        await world.finish(*flow_ids)
+        histories = await world.histories(*flow_ids)
         assert list(result_faults(histories)) == []
-        assert list(handler_faults(histories, all_.here.record.calls())) == []
-        keys = [call.key for call in all_.here.record.calls()]
+        assert list(handler_faults(histories, world.here.record.calls())) == []
+        keys = [call.key for call in world.here.record.calls()]
         assert len(keys) == len(set(keys)) == 200, "what had begun was presented again each time"
 
 
 async def test_worker_that_hears_nothing_gets_no_calls_and_loses_those_it_had(tmp_path: Path) -> None:
     """[W9, WIRE-7]: only server to worker is cut, its Pongs of its own accord still arrive; after that it is back."""
-    async with world(tmp_path, *SHORT_PING) as all_:
-        here = all_.here
-        deaf = await here.start_worker(server=all_.proxy.address)
-        await all_.client.start_flow(HeldFlow, "had", 0.0)
+    async with new_world(tmp_path, *SHORT_PING) as world:
+        here = world.here
+        deaf = await here.start_worker(server=world.proxy.address)
+        await world.client.start_flow(HeldFlow, "had", 0.0)
         await here.record.began(1)
         other = await here.start_worker()
-        all_.proxy.cut(Direction.TO_CLIENT)
+        world.proxy.cut(Direction.TO_CLIENT)
         await here.record.began(1, delivery=2)
         new = [f"new-{number}" for number in range(8)]
         for flow_id in new:
-            await all_.client.start_flow(HeldFlow, flow_id, 0.0)
+            await world.client.start_flow(HeldFlow, flow_id, 0.0)
         await here.record.began(10)
         here.open_gate()
-        assert all(output.endswith(f"on {other.name}") for output in await all_.finish("had", *new))
+        assert all(output.endswith(f"on {other.name}") for output in await world.finish("had", *new))
 
-        all_.proxy.heal()
+        world.proxy.heal()
         await here.kill_worker(other)
-        await all_.client.start_flow(OneStepFlow, "back", 1)
-        await all_.finish("back")
+        await world.client.start_flow(OneStepFlow, "back", 1)
+        await world.finish("back")
         assert here.record.calls()[-1].worker == deaf.name
 
 
 async def test_half_open_session_is_given_up_and_its_call_runs_elsewhere(tmp_path: Path) -> None:
     """[WIRE-7, WIRE-9]: silence in both directions, as behind a firewall that has forgotten the connection."""
-    async with world(tmp_path, *SHORT_PING) as all_:
-        here = all_.here
-        silent = await here.start_worker(server=all_.proxy.address)
-        await all_.client.start_flow(HeldFlow, "held", 0.0)
+    async with new_world(tmp_path, *SHORT_PING) as world:
+        here = world.here
+        silent = await here.start_worker(server=world.proxy.address)
+        await world.client.start_flow(HeldFlow, "held", 0.0)
         await here.record.began(1)
         other = await here.start_worker()
-        all_.proxy.cut(Direction.TO_CLIENT, Direction.TO_SERVER)
+        world.proxy.cut(Direction.TO_CLIENT, Direction.TO_SERVER)
         await here.record.began(1, delivery=2)
         here.open_gate(other.name)
-        await all_.finish("held")
-        events = (await all_.histories("held"))["held"]
+        await world.finish("held")
+        events = (await world.histories("held"))["held"]
         workers = [event.data["worker_id"] for event in events if event.kind == "StepDispatched"]
         assert workers == [silent.name, other.name]
 
@@ -129,14 +129,14 @@ async def test_half_open_session_is_given_up_and_its_call_runs_elsewhere(tmp_pat
 async def test_slow_connection_costs_time_and_nothing_else(tmp_path: Path) -> None:
     """[DELIV-1, DELIV-3]: 100 ms each way are no reason to redeliver."""
     flow_ids = [f"slow-{number}" for number in range(20)]
-    async with world(tmp_path) as all_:
-        await all_.here.start_worker(server=all_.proxy.address)
-        all_.proxy.delay(0.1)
+    async with new_world(tmp_path) as world:
+        await world.here.start_worker(server=world.proxy.address)
+        world.proxy.delay(0.1)
         for flow_id in flow_ids:
-            await all_.client.start_flow(OneStepFlow, flow_id, 7)
-        assert await all_.finish(*flow_ids) == ["7"] * 20
-        assert {(call.attempt, call.delivery) for call in all_.here.record.calls()} == {(1, 1)}
-        assert len(all_.here.record.calls()) == 20
+            await world.client.start_flow(OneStepFlow, flow_id, 7)
+        assert await world.finish(*flow_ids) == ["7"] * 20
+        assert {(call.attempt, call.delivery) for call in world.here.record.calls()} == {(1, 1)}
+        assert len(world.here.record.calls()) == 20
 
 
 # ---- clients -----------------------------------------------------------------------------------------------------
@@ -144,22 +144,22 @@ async def test_slow_connection_costs_time_and_nothing_else(tmp_path: Path) -> No
 
 async def test_lost_replies_are_given_again_and_nothing_is_applied_twice(tmp_path: Path) -> None:
     """[GEN-8, START-3, START-6, RPC-12]: the server has committed, its reply is swallowed, the connection breaks."""
-    async with world(tmp_path) as all_, all_.proxied_client() as client:
-        await all_.here.start_worker()
+    async with new_world(tmp_path) as world, world.proxied_client() as client:
+        await world.here.start_worker()
         await client.start_flow(LedgerFlow, "ledger")
         for number in range(5):
-            all_.proxy.cut(Direction.TO_CLIENT)
+            world.proxy.cut(Direction.TO_CLIENT)
             starting = asyncio.create_task(client.start_flow(OneStepFlow, f"start-{number}", number))
             publishing = asyncio.create_task(client.publish("ledger", ENTRIES, f"word-{number}"))
-            run_id = await all_.exists(f"start-{number}")
-            await all_.client.wait_for_flow(f"start-{number}", WAIT_S)
+            run_id = await world.exists(f"start-{number}")
+            await world.client.wait_for_flow(f"start-{number}", WAIT_S)
             assert not starting.done()
-            all_.proxy.heal()
+            world.proxy.heal()
             assert await starting == run_id
             await publishing
         await client.publish("ledger", ENTRIES, END)
-        await all_.finish("ledger")
-        events = (await all_.histories("ledger"))["ledger"]
+        await world.finish("ledger")
+        events = (await world.histories("ledger"))["ledger"]
         assert published(events) == [*(f"word-{number}" for number in range(5)), END]
 
 
@@ -167,8 +167,8 @@ async def test_equal_requests_over_breaking_connections_are_one_request(tmp_path
     """[GEN-8, START-3, RPC-12]: two clients ask the same with the same request IDs, while their connections break."""
     count = 300
     numbers = range(count)
-    async with world(tmp_path) as all_, all_.proxied_client() as one, all_.proxied_client() as other:
-        await all_.here.start_worker()
+    async with new_world(tmp_path) as world, world.proxied_client() as one, world.proxied_client() as other:
+        await world.here.start_worker()
         await one.start_flow(LedgerFlow, "ledger")
 
         async def start(client: AsyncClient, number: int) -> str:
@@ -184,14 +184,14 @@ async def test_equal_requests_over_breaking_connections_are_one_request(tmp_path
                 for number in numbers:
                     group.create_task(publish(client, number))
             for number in range(0, count, 30):
-                await all_.exists(f"flow-{number}")
-                all_.proxy.reset()
+                await world.exists(f"flow-{number}")
+                world.proxy.reset()
         first, second = ([task.result() for task in tasks] for tasks in starts)
         assert first == second
         assert len(set(first)) == count
         await one.publish("ledger", ENTRIES, END)
-        await all_.finish("ledger", *(f"flow-{number}" for number in numbers))
-        words = published((await all_.histories("ledger"))["ledger"])
+        await world.finish("ledger", *(f"flow-{number}" for number in numbers))
+        words = published((await world.histories("ledger"))["ledger"])
         assert sorted(words) == sorted([*(f"word-{number}" for number in numbers), END])
 
 

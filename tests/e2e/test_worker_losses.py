@@ -54,7 +54,7 @@ class World:
 
 
 @asynccontextmanager
-async def world(scratch: Path, *arguments: str) -> AsyncIterator[World]:
+async def new_world(scratch: Path, *arguments: str) -> AsyncIterator[World]:
     async with deployment(scratch, *arguments) as here:
         options = ClientOptions(server_address=here.address)
         async with AsyncClient(CrashFlows().registry, None, options) as client:
@@ -74,10 +74,10 @@ def hand_overs(events: Sequence[HistoryEvent]) -> list[tuple[str, int, int]]:
 
 async def test_call_of_a_killed_worker_is_redelivered_once_and_then_backs_off(tmp_path: Path) -> None:
     """[LOST-1, LOST-2, DELIV-1]: delivery 2 of the same attempt, then WORKER_LOST and attempt 2 after a second."""
-    async with world(tmp_path, *SHORT_RESUME) as all_:
-        here = all_.here
+    async with new_world(tmp_path, *SHORT_RESUME) as world:
+        here = world.here
         first = await here.start_worker()
-        (flow_id,) = await all_.hold(1)
+        (flow_id,) = await world.hold(1)
         await here.record.began(1)
         second = await here.start_worker()
         await here.kill_worker(first)
@@ -86,9 +86,9 @@ async def test_call_of_a_killed_worker_is_redelivered_once_and_then_backs_off(tm
         await here.kill_worker(second)
         await here.record.began(1, attempt=2)
         here.open_gate()
-        await all_.finish([flow_id])
+        await world.finish([flow_id])
 
-        events = await all_.history(flow_id)
+        events = await world.history(flow_id)
         assert hand_overs(events) == [(first.name, 1, 1), (second.name, 1, 2), (third.name, 2, 1)]
         assert sum(event.kind == "StepDeliveryLost" for event in events) == 2
         (failed,) = [event for event in events if event.kind == "ExecuteFailed"]
@@ -100,59 +100,59 @@ async def test_call_of_a_killed_worker_is_redelivered_once_and_then_backs_off(tm
 
 async def test_result_of_a_frozen_worker_is_stale_once_another_one_has_answered(tmp_path: Path) -> None:
     """[W12, LOST-3, DELIV-2, WIRE-7]"""
-    async with world(tmp_path, *SHORT_PING) as all_:
-        here = all_.here
+    async with new_world(tmp_path, *SHORT_PING) as world:
+        here = world.here
         frozen = await here.start_worker()
-        (flow_id,) = await all_.hold(1)
+        (flow_id,) = await world.hold(1)
         await here.record.began(1)
         other = await here.start_worker()
         frozen.freeze()
         await here.record.began(1, delivery=2)
         here.open_gate(other.name)
-        (output,) = await all_.finish([flow_id])
+        (output,) = await world.finish([flow_id])
         # Its handler is done when it wakes up; so it has a result, and nobody has told it yet that nobody wants it.
         here.open_gate(frozen.name)
         frozen.thaw()
 
-        stale = await all_.seen(flow_id, "StaleResultRejected")
+        stale = await world.seen(flow_id, "StaleResultRejected")
         assert (stale.data["worker_id"], stale.data["attempt"], stale.data["delivery"]) == (frozen.name, 1, 1)
         assert output.endswith(f"on {other.name}")
-        assert (await all_.finish([flow_id])) == [output], "a late result changes nothing"
-        assert hand_overs(await all_.history(flow_id)) == [(frozen.name, 1, 1), (other.name, 1, 2)]
+        assert (await world.finish([flow_id])) == [output], "a late result changes nothing"
+        assert hand_overs(await world.history(flow_id)) == [(frozen.name, 1, 1), (other.name, 1, 2)]
 
 
 async def test_running_calls_survive_server_after_server_without_redelivery(tmp_path: Path) -> None:
     """[W13, WIRE-10, DELIV-4]: killed twice before the worker is back, and once more after that."""
-    async with world(tmp_path) as all_:
-        here = all_.here
+    async with new_world(tmp_path) as world:
+        here = world.here
         worker = await here.start_worker()
-        flow_ids = await all_.hold(10)
+        flow_ids = await world.hold(10)
         await here.record.began(10)
         await here.restart_server()
         await here.restart_server()
         await here.sessions_opened(2)
         await here.restart_server()
         here.open_gate()
-        await all_.finish(flow_ids)
+        await world.finish(flow_ids)
         for flow_id in flow_ids:
-            assert hand_overs(await all_.history(flow_id)) == [(worker.name, 1, 1)]
+            assert hand_overs(await world.history(flow_id)) == [(worker.name, 1, 1)]
         assert len(here.record.calls()) == 10
 
 
 async def test_calls_are_redelivered_when_server_and_worker_are_both_killed(tmp_path: Path) -> None:
     """[WIRE-11, DELIV-4]: the time for re-presenting counts from listening."""
-    async with world(tmp_path, *SHORT_RESUME) as all_:
-        here = all_.here
+    async with new_world(tmp_path, *SHORT_RESUME) as world:
+        here = world.here
         lost = await here.start_worker()
-        flow_ids = await all_.hold(5)
+        flow_ids = await world.hold(5)
         await here.record.began(5)
         await here.kill_server()
         await here.kill_worker(lost)
         await here.start_server()
         successor = await here.start_worker()
         here.open_gate()
-        await all_.finish(flow_ids)
-        histories = {flow_id: await all_.history(flow_id) for flow_id in flow_ids}
+        await world.finish(flow_ids)
+        histories = {flow_id: await world.history(flow_id) for flow_id in flow_ids}
         for events in histories.values():
             assert hand_overs(events) == [(lost.name, 1, 1), (successor.name, 1, 2)]
         assert list(handler_faults(histories, here.record.calls())) == []
@@ -160,33 +160,33 @@ async def test_calls_are_redelivered_when_server_and_worker_are_both_killed(tmp_
 
 async def test_flow_moves_at_once_when_its_idle_sticky_worker_is_killed(tmp_path: Path) -> None:
     """[W3, ROUTE-1]"""
-    async with world(tmp_path) as all_:
-        here = all_.here
+    async with new_world(tmp_path) as world:
+        here = world.here
         sticky = await here.start_worker()
-        await all_.client.start_flow(LedgerFlow, "ledger")
-        await all_.seen("ledger", "WaitForCompleted")
+        await world.client.start_flow(LedgerFlow, "ledger")
+        await world.seen("ledger", "WaitForCompleted")
         other = await here.start_worker()
         await here.kill_worker(sticky)
-        await all_.client.publish("ledger", ENTRIES, "")
-        await all_.client.wait_for_flow("ledger", WAIT_S)
-        *_, execute = [event for event in await all_.history("ledger") if event.kind == "StepDispatched"]
+        await world.client.publish("ledger", ENTRIES, "")
+        await world.client.wait_for_flow("ledger", WAIT_S)
+        *_, execute = [event for event in await world.history("ledger") if event.kind == "StepDispatched"]
         assert execute.data["worker_id"] == other.name
         assert execute.data["waited_ms"] <= 200
 
 
 async def test_terminated_worker_drains_and_nothing_is_run_again(tmp_path: Path) -> None:
     """[W11, DRAIN-1, DRAIN-2]: SIGTERM during a call; its result counts, and new calls go elsewhere."""
-    async with world(tmp_path) as all_:
-        here = all_.here
+    async with new_world(tmp_path) as world:
+        here = world.here
         draining = await here.start_worker()
-        (flow_id,) = await all_.hold(1)
+        (flow_id,) = await world.hold(1)
         await here.record.began(1)
         other = await here.start_worker()
         await asyncio.to_thread(draining.terminate)
-        (later,) = await all_.hold(1, "later")
+        (later,) = await world.hold(1, "later")
         await here.record.began(2)
         here.open_gate()
-        await all_.finish([flow_id, later])
+        await world.finish([flow_id, later])
         assert await asyncio.to_thread(draining.wait) == 0
-        assert hand_overs(await all_.history(flow_id)) == [(draining.name, 1, 1)]
-        assert hand_overs(await all_.history(later)) == [(other.name, 1, 1)]
+        assert hand_overs(await world.history(flow_id)) == [(draining.name, 1, 1)]
+        assert hand_overs(await world.history(later)) == [(other.name, 1, 1)]
