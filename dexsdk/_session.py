@@ -260,7 +260,7 @@ class Session:
             orders.send.append(frames.Goodbye())
         else:
             # Also with all slots busy: a queue without any stream would look unserved to the server.
-            orders.send += self._streams.open_missing(now)
+            orders.send += self._streams.open_missing(now, self._slots.spare)
 
     def _on_ack(self, frame: frames.Ack, now: int) -> None:
         delivery = self._unacknowledged.pop(frame.token, None)
@@ -324,7 +324,7 @@ class Session:
     def _open_missing(self, now: int, send: list[frames.WorkerFrame]) -> None:
         # While all slots are busy nothing is opened, because its calls could only be declined.
         if self._is_open and not (self._is_draining or self._is_leaving or self._slots.are_all_busy):
-            send += self._streams.open_missing(now)
+            send += self._streams.open_missing(now, self._slots.spare)
 
     def _release_by_force(self, delivery: Delivery, now: int, orders: Orders) -> None:
         detail = "the handler went on after its cancellation and its grace"

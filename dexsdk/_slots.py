@@ -20,6 +20,11 @@ class Slots:
         """Whether not even an RPC could start."""
         return self.busy >= self.limit
 
+    @property
+    def spare(self) -> int:
+        """Handlers that could start now."""
+        return max(0, self.limit - self.busy)
+
     def can_take(self, *, is_rpc: bool) -> bool:
         """Whether a call of that kind may start now."""
         return self.busy < (self.limit if is_rpc else self.step_limit)

@@ -33,6 +33,7 @@ class QueueStreams:
         "reserve_until",
         "retry_at",
         "retry_delay_ms",
+        "taken",
     )
 
     def __init__(self, name: str, idle_max: int) -> None:
@@ -46,17 +47,26 @@ class QueueStreams:
     def clear(self) -> None:
         """Forget all streams; the session that had them is gone."""
         self.idle: dict[int, None] = {}
+        self.taken = 0
+        """Streams that got a call since streams were opened last."""
         self.opening = 0
         self.retry_at = 0
         # Entry i is the instant since which more than `idle_max + i` streams have been idle without a break, so the
         # list is sorted and its length is the surplus. This makes "surplus for 1 s" exact at O(1) per call.
         self._surplus_since: list[int] = []
 
-    def missing(self, now: int) -> int:
-        """How many streams should be opened; 0 while a rejection backs off [QUEUE-4]."""
+    def missing(self, now: int, spare: int) -> int:
+        """How many streams should be opened; 0 while a rejection backs off [QUEUE-4].
+
+        When a burst took every idle stream, as many more are opened as it took, within the `spare` task slots: with a
+        fixed number per round trip a worker with many slots would stay half idle for seconds. What turns out to be too
+        many is surplus and goes by itself [CAP-3, CAP-4].
+        """
         if now < self.retry_at:
             return 0
         wanted = self._idle_max + (now < self.reserve_until)
+        if not self.idle and not self.opening:
+            wanted = max(wanted, min(self.taken, spare))
         return wanted - len(self.idle) - self.opening
 
     def put_idle(self, stream: int, now: int) -> None:
@@ -134,6 +144,7 @@ class StreamTable:
         """An idle stream got a call; returns its queue."""
         queue = self._registered[stream]
         queue.take_idle(stream)
+        queue.taken += 1
         self._short[queue] = None
         return queue.name
 
@@ -149,19 +160,20 @@ class StreamTable:
         queue.reserve_until = now + RESERVE_EXTRA_MS
         self._short[queue] = None
 
-    def open_missing(self, now: int) -> list[frames.WorkerFrame]:
-        """Give the OpenStream frames that are due.
+    def open_missing(self, now: int, spare: int) -> list[frames.WorkerFrame]:
+        """Give the OpenStream frames that are due; `spare` is the number of free task slots.
 
         What may not be opened yet, because of a rejection or the server's cap, is tried again at the next call.
         """
         due: list[frames.WorkerFrame] = []
         for queue in tuple(self._short):
-            for _ in range(min(queue.missing(now), self.count_max - len(self))):
+            for _ in range(min(queue.missing(now, spare), self.count_max - len(self))):
                 stream = self.next_number()
                 self._opening[stream] = queue
                 queue.opening += 1
                 due.append(frames.OpenStream(stream, queue.name))
-            if now >= queue.retry_at and queue.missing(now) <= 0:
+            queue.taken = 0
+            if now >= queue.retry_at and queue.missing(now, spare) <= 0:
                 del self._short[queue]
         return due
 
