@@ -52,7 +52,7 @@ class SqlitePages:
         Raises:
             LogError: as `open_reader`.
         """
-        # What is wrong with the log is found here: where aiosqlite finds it, it leaves a thread that may outlive the loop.
+        # What is wrong with the log is found here: if aiosqlite finds it, its thread may outlive the loop.
         open_reader(self._path).close()
         for _ in range(CONNECTIONS):
             connection = await aiosqlite.Connection(lambda: open_reader(self._path), iter_chunk_size=64)
