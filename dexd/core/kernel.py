@@ -5,46 +5,23 @@ what follows by itself (waits, completion), then open calls are brought in line 
 calls. The log, the clock and the network are the shell's; see `dexd.core` for the contract.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
-
 import msgspec
 
 from dexd.core import commands as c
+from dexd.core.client_commands import ClientCommands
 from dexd.core.config import KernelConfig
-from dexd.core.events import FlowStarted
-from dexd.core.flow.decide_external import (
-    decide_publish,
-    decide_set_attribute,
-    decide_stop,
-    refuse_other_run,
-    refuse_unknown,
-    remembered,
-)
 from dexd.core.flow.decide_output import decide_completion, decide_next_timers
-from dexd.core.flow.decide_start import decide_start
-from dexd.core.flow.scheduling import decide_schedule
 from dexd.core.flow.settlement import decide_conditions, waits_to_try
 from dexd.core.flow.state import RunState, StepPhase
-from dexd.core.ids import FlowId, RunId, StepExecutionId, StreamId
+from dexd.core.ids import FlowId, RunId, StepExecutionId
 from dexd.core.matching.deliveries import Deliveries
 from dexd.core.matching.dispatcher import DeadlineKey, Dispatcher, HoldDue, PingDue
 from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.matching.workforce import Workforce
-from dexd.core.outcome import (
-    AttributeAccepted,
-    Outcome,
-    PublishAccepted,
-    Reply,
-    StartFlowAccepted,
-    StopFlowResult,
-)
-from dexd.core.rejections import Rejection
-from dexd.core.turn import Turn
-from dexd.core.values import FlowStatus, StopType
-
-Answer: TypeAlias = Reply | Rejection | None
-
+from dexd.core.outcome import Outcome
+from dexd.core.runs import Runs
+from dexd.core.turn import Answer, Route, Turn
+from dexd.core.worker_commands import WorkerCommands
 
 _OF_A_FLOW = (c.StartFlow, c.PublishMessages, c.SetAttribute, c.InvokeRpc, c.StopFlow)
 _RESULTS = (c.CompleteCall, c.FailCall)
@@ -60,32 +37,15 @@ class Kernel:
     """One partition's decisions [ARCH-15]. Not thread-safe and never blocking."""
 
     def __init__(self, config: KernelConfig, *, last_stream_id: int) -> None:
-        self._last_stream_id = last_stream_id
-        self._runs: dict[RunId, RunState] = {}
-        self._flows: dict[FlowId, RunState] = {}
-        self._open_run_count = 0
+        self._runs = Runs()
         self._is_serving = False
         self._dispatcher = Dispatcher(config)
         self._rpcs = RpcDesk(self._dispatcher)
         self._deliveries = Deliveries(self._dispatcher, self._rpcs)
         self._workforce = Workforce(self._dispatcher, self._deliveries)
-        self._routes: dict[type[Any], Callable[[Turn, Any], Answer]] = {
-            c.StartFlow: self._start_flow,
-            c.PublishMessages: self._publish,
-            c.SetAttribute: self._set_attribute,
-            c.InvokeRpc: self._invoke_rpc,
-            c.AbandonRpc: self._abandon_rpc,
-            c.StopFlow: self._stop_flow,
-            c.OpenSession: self._open_session,
-            c.LoseSession: self._lose_session,
-            c.DrainSession: self._drain_session,
-            c.OpenStream: self._open_stream,
-            c.CloseStream: self._close_stream,
-            c.AcceptCall: self._accept_call,
-            c.DeclineCall: self._decline_call,
-            c.CompleteCall: self._complete_call,
-            c.FailCall: self._fail_call,
-            c.AnswerPing: self._answer_ping,
+        self._routes: dict[type[c.Command], Route] = {
+            **ClientCommands(self._runs, self._rpcs, last_stream_id=last_stream_id).routes(),
+            **WorkerCommands(self._runs, self._deliveries, self._workforce).routes(),
             c.Tick: _tick,
             c.BeginServing: self._begin_serving,
             c.BeginShutdown: self._begin_shutdown,
@@ -111,46 +71,38 @@ class Kernel:
     def wanted(self, command: c.Command) -> FlowId | RunRef | None:
         """What the shell must look up in the log, and `adopt` if it exists, before `handle`; None if nothing."""
         if isinstance(command, _OF_A_FLOW):
-            return None if command.flow_id in self._flows else command.flow_id
+            return None if command.flow_id in self._runs.latest else command.flow_id
         if isinstance(command, _RESULTS):
             run_id = command.token.run_id
-            return None if run_id in self._runs else RunRef(run_id)
+            return None if run_id in self._runs.by_id else RunRef(run_id)
         return None
 
     def adopt(self, state: RunState) -> None:
         """Take over a run restored from the log: any before `BeginServing`, a closed one later."""
-        if state.run_id in self._runs:
-            raise ValueError(f"run {state.run_id} is in memory already")
         if state.is_open and self._is_serving:
             raise ValueError(f"run {state.run_id} is open but was not recovered")
-        self._runs[state.run_id] = state
-        latest = self._flows.get(state.flow_id)
-        if latest is None or latest.ordinal < state.ordinal:
-            self._flows[state.flow_id] = state
-        self._open_run_count += state.is_open
+        self._runs.add(state)
 
     def forget(self, run_id: RunId) -> bool:
         """Drop a closed run from memory; False when it must stay, because it is open or an RPC is reading it."""
-        run = self._runs.get(run_id)
+        run = self._runs.by_id.get(run_id)
         if run is None or run.is_open or self._rpcs.has_calls(run_id):
             return False
-        del self._runs[run_id]
-        if self._flows.get(run.flow_id) is run:
-            del self._flows[run.flow_id]
+        self._runs.drop(run)
         return True
 
     def run(self, flow_id: FlowId) -> RunState | None:
         """The latest run of a Flow ID, if it is in memory. Not to be changed."""
-        return self._flows.get(flow_id)
+        return self._runs.latest.get(flow_id)
 
     def run_by_id(self, run_id: RunId) -> RunState | None:
         """The run, if it is in memory. Not to be changed."""
-        return self._runs.get(run_id)
+        return self._runs.by_id.get(run_id)
 
     @property
     def runs(self) -> dict[RunId, RunState]:
         """All runs in memory, for inspection. Not to be changed."""
-        return self._runs
+        return self._runs.by_id
 
     @property
     def dispatcher(self) -> Dispatcher:
@@ -165,7 +117,7 @@ class Kernel:
     @property
     def open_run_count(self) -> int:
         """Open runs."""
-        return self._open_run_count
+        return self._runs.open_count
 
     @property
     def connected_worker_count(self) -> int:
@@ -193,7 +145,7 @@ class Kernel:
 
     def _settle_closed(self, turn: Turn) -> None:
         for run in turn.take_closed():
-            self._open_run_count -= 1
+            self._runs.open_count -= 1
             self._rpcs.flow_closed(turn, run)
 
     def _settle_calls(self, turn: Turn) -> None:
@@ -222,7 +174,7 @@ class Kernel:
             if call is not None:
                 self._deliveries.expire(turn, call)
             else:
-                self._wake(turn, self._runs[key[0]], StepExecutionId(key[1]))
+                self._wake(turn, self._runs.by_id[key[0]], StepExecutionId(key[1]))
 
     def _wake(self, turn: Turn, run: RunState, step_execution_id: StepExecutionId) -> None:
         """A Step's backoff is over, or a timer of its Wait is due."""
@@ -232,156 +184,12 @@ class Kernel:
         else:
             turn.emit_all(run, decide_next_timers(step))
 
-    # ---- client commands ----
-
-    def _start_flow(self, turn: Turn, command: c.StartFlow) -> Answer:
-        latest = self._flows.get(command.flow_id)
-        decided = decide_start(latest, command)
-        if not isinstance(decided, FlowStarted):
-            return decided
-        if latest is not None and latest.is_open:
-            stop = c.StopFlow(
-                command.flow_id,
-                None,
-                StopType.TERMINATE,
-                f"replaced by run {command.run_id}",
-                command.request_id,
-                command.digest,
-            )
-            turn.emit_all(latest, decide_stop(latest, stop))
-        self._last_stream_id += 1
-        run = turn.begin(decided, StreamId(self._last_stream_id))
-        self._runs[run.run_id] = self._flows[run.flow_id] = run
-        self._open_run_count += 1
-        if command.start_step is not None:
-            turn.emit_all(run, decide_schedule(run, [command.start_step], from_step=""))
-        return StartFlowAccepted(run.run_id)
-
-    def _publish(self, turn: Turn, command: c.PublishMessages) -> Answer:
-        run = self._target(command)
-        if isinstance(run, Rejection):
-            return run
-        known = remembered(run, command.request_id, command.digest)
-        if isinstance(known, Rejection):
-            return known
-        if known is not None:
-            return PublishAccepted(tuple(known.answer.decode().split("\n")))
-        decided = decide_publish(run, command, now=turn.now)
-        if isinstance(decided, Rejection):
-            return decided
-        turn.emit(run, decided)
-        return PublishAccepted(tuple(message_id for message_id, _ in decided.messages))
-
-    def _set_attribute(self, turn: Turn, command: c.SetAttribute) -> Answer:
-        run = self._target(command)
-        if isinstance(run, Rejection):
-            return run
-        known = remembered(run, command.request_id, command.digest)
-        if isinstance(known, Rejection):
-            return known
-        if known is None:
-            decided = decide_set_attribute(run, command)
-            if isinstance(decided, Rejection):
-                return decided
-            turn.emit(run, decided)
-        return AttributeAccepted()
-
-    def _stop_flow(self, turn: Turn, command: c.StopFlow) -> Answer:
-        """[STOP-2] The reply and history always agree on who closed the Flow."""
-        run = self._target(command)
-        if isinstance(run, Rejection):
-            return run
-        known = remembered(run, command.request_id, command.digest)
-        if isinstance(known, Rejection):
-            return known
-        if known is not None:
-            return StopFlowResult(True, run.status)
-        if not run.is_open:
-            return StopFlowResult(False, run.status)
-        turn.emit_all(run, decide_stop(run, command))
-        return StopFlowResult(True, FlowStatus(run.status))
-
-    def _invoke_rpc(self, turn: Turn, command: c.InvokeRpc) -> Answer:
-        run = self._flows.get(command.flow_id)
-        if run is None:
-            return refuse_unknown(command.flow_id)
-        self._rpcs.invoke(turn, run, command)
-        return None
-
-    def _abandon_rpc(self, turn: Turn, command: c.AbandonRpc) -> Answer:
-        self._rpcs.abandon(turn, command)
-        return None
-
-    def _target(self, command: c.PublishMessages | c.SetAttribute | c.StopFlow) -> RunState | Rejection:
-        run = self._flows.get(command.flow_id)
-        if run is None:
-            return refuse_unknown(command.flow_id)
-        return refuse_other_run(run, command.run_id) or run
-
-    # ---- worker commands; those of a session that has ended are dropped ----
-
-    def _open_session(self, turn: Turn, command: c.OpenSession) -> Answer:
-        self._workforce.open_session(turn, command, self._runs)
-        return None
-
-    def _lose_session(self, turn: Turn, command: c.LoseSession) -> Answer:
-        session = self._workforce.sessions.get(command.session)
-        if session is not None:
-            self._workforce.lose_session(turn, session, command.reason)
-        return None
-
-    def _drain_session(self, turn: Turn, command: c.DrainSession) -> Answer:
-        session = self._workforce.sessions.get(command.session)
-        if session is not None:
-            self._workforce.drain_session(turn, session)
-        return None
-
-    def _open_stream(self, turn: Turn, command: c.OpenStream) -> Answer:
-        session = self._workforce.sessions.get(command.session)
-        if session is not None:
-            self._workforce.open_stream(turn, session, command)
-        return None
-
-    def _close_stream(self, turn: Turn, command: c.CloseStream) -> Answer:
-        session = self._workforce.sessions.get(command.session)
-        if session is not None:
-            self._workforce.close_stream(turn, session, command)
-        return None
-
-    def _answer_ping(self, turn: Turn, command: c.AnswerPing) -> Answer:
-        session = self._workforce.sessions.get(command.session)
-        if session is not None:
-            self._workforce.answer_ping(turn, session, command)
-        return None
-
-    def _accept_call(self, _: Turn, command: c.AcceptCall) -> Answer:
-        self._deliveries.accept(command)
-        return None
-
-    def _decline_call(self, turn: Turn, command: c.DeclineCall) -> Answer:
-        session = self._workforce.sessions.get(command.session)
-        if session is not None:
-            self._deliveries.decline(turn, session, command)
-        return None
-
-    def _complete_call(self, turn: Turn, command: c.CompleteCall) -> Answer:
-        session = self._workforce.sessions.get(command.session)
-        if session is not None:
-            self._deliveries.complete(turn, session, command, self._runs.get(command.token.run_id))
-        return None
-
-    def _fail_call(self, turn: Turn, command: c.FailCall) -> Answer:
-        session = self._workforce.sessions.get(command.session)
-        if session is not None:
-            self._deliveries.fail(turn, session, command, self._runs.get(command.token.run_id))
-        return None
-
     # ---- shell commands ----
 
     def _begin_serving(self, turn: Turn, _: c.BeginServing) -> Answer:
         """Derive every open call and deadline from the recovered runs."""
         self._is_serving = True
-        for run in self._runs.values():
+        for run in self._runs.by_id.values():
             # Timers due at one instant fire in the order in which their Waits were installed [TIMER-4].
             for step in sorted(run.steps.values(), key=lambda step: step.wait_version):
                 turn.touch(run, step.step_execution_id)

@@ -1,7 +1,8 @@
 """One turn of the kernel: the instant, and what has been decided in it so far."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from dexd.core.effects import Effect
 from dexd.core.events import (
@@ -140,3 +141,9 @@ _TOUCHING = frozenset(
     and event_type not in (StepDispatched, MethodPending, StaleResultRejected)
 )
 """Events after which a Step execution's open call may have to change; a dispatch brings its call along itself."""
+
+Answer: TypeAlias = Reply | Rejection | None
+"""What is said to the caller at once; None when nothing is."""
+
+Route: TypeAlias = Callable[[Turn, Any], Answer]
+"""Handles one kind of command."""

@@ -238,7 +238,7 @@ def worker(kernel: Kernel, name: str = "w1") -> Worker:
 
 
 def _hide_open_run(kernel: Kernel) -> None:
-    kernel._open_run_count = 0
+    kernel._runs.open_count = 0
 
 
 def _hide_streams(kernel: Kernel) -> None:

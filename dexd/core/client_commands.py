@@ -1,0 +1,130 @@
+"""What clients command: each method answers one command, from the run it concerns to the events and the reply."""
+
+from dexd.core import commands as c
+from dexd.core.events import FlowStarted
+from dexd.core.flow.decide_external import (
+    decide_publish,
+    decide_set_attribute,
+    decide_stop,
+    refuse_other_run,
+    refuse_unknown,
+    remembered,
+)
+from dexd.core.flow.decide_start import decide_start
+from dexd.core.flow.scheduling import decide_schedule
+from dexd.core.flow.state import RunState
+from dexd.core.ids import StreamId
+from dexd.core.matching.rpc_desk import RpcDesk
+from dexd.core.outcome import AttributeAccepted, PublishAccepted, StartFlowAccepted, StopFlowResult
+from dexd.core.rejections import Rejection
+from dexd.core.runs import Runs
+from dexd.core.turn import Answer, Route, Turn
+from dexd.core.values import FlowStatus, StopType
+
+
+class ClientCommands:
+    """Starts, writes from outside, RPCs and stops."""
+
+    def __init__(self, runs: Runs, rpcs: RpcDesk, *, last_stream_id: int) -> None:
+        self._runs = runs
+        self._rpcs = rpcs
+        self._last_stream_id = last_stream_id
+
+    def routes(self) -> dict[type[c.Command], Route]:
+        """The method for each command."""
+        return {
+            c.StartFlow: self.start_flow,
+            c.PublishMessages: self.publish,
+            c.SetAttribute: self.set_attribute,
+            c.StopFlow: self.stop_flow,
+            c.InvokeRpc: self.invoke_rpc,
+            c.AbandonRpc: self.abandon_rpc,
+        }
+
+    def start_flow(self, turn: Turn, command: c.StartFlow) -> Answer:
+        """Begin an execution, unless the request is known or the reuse policy forbids it [START-2]."""
+        latest = self._runs.latest.get(command.flow_id)
+        decided = decide_start(latest, command)
+        if not isinstance(decided, FlowStarted):
+            return decided
+        if latest is not None and latest.is_open:
+            stop = c.StopFlow(
+                command.flow_id,
+                None,
+                StopType.TERMINATE,
+                f"replaced by run {command.run_id}",
+                command.request_id,
+                command.digest,
+            )
+            turn.emit_all(latest, decide_stop(latest, stop))
+        self._last_stream_id += 1
+        run = turn.begin(decided, StreamId(self._last_stream_id))
+        self._runs.begin(run)
+        if command.start_step is not None:
+            turn.emit_all(run, decide_schedule(run, [command.start_step], from_step=""))
+        return StartFlowAccepted(run.run_id)
+
+    def publish(self, turn: Turn, command: c.PublishMessages) -> Answer:
+        """Append messages to a Channel [CHAN-2]."""
+        run = self._target(command)
+        if isinstance(run, Rejection):
+            return run
+        known = remembered(run, command.request_id, command.digest)
+        if isinstance(known, Rejection):
+            return known
+        if known is not None:
+            return PublishAccepted(tuple(known.answer.decode().split("\n")))
+        decided = decide_publish(run, command, now=turn.now)
+        if isinstance(decided, Rejection):
+            return decided
+        turn.emit(run, decided)
+        return PublishAccepted(tuple(message_id for message_id, _ in decided.messages))
+
+    def set_attribute(self, turn: Turn, command: c.SetAttribute) -> Answer:
+        """Write or delete one Attribute [ATTR-5]."""
+        run = self._target(command)
+        if isinstance(run, Rejection):
+            return run
+        known = remembered(run, command.request_id, command.digest)
+        if isinstance(known, Rejection):
+            return known
+        if known is None:
+            decided = decide_set_attribute(run, command)
+            if isinstance(decided, Rejection):
+                return decided
+            turn.emit(run, decided)
+        return AttributeAccepted()
+
+    def stop_flow(self, turn: Turn, command: c.StopFlow) -> Answer:
+        """Close a Flow from outside. The reply and history always agree on who closed it [STOP-2]."""
+        run = self._target(command)
+        if isinstance(run, Rejection):
+            return run
+        known = remembered(run, command.request_id, command.digest)
+        if isinstance(known, Rejection):
+            return known
+        if known is not None:
+            return StopFlowResult(True, run.status)
+        if not run.is_open:
+            return StopFlowResult(False, run.status)
+        turn.emit_all(run, decide_stop(run, command))
+        return StopFlowResult(True, FlowStatus(run.status))
+
+    def invoke_rpc(self, turn: Turn, command: c.InvokeRpc) -> Answer:
+        """Find a worker for an RPC; the answer comes later, as an effect."""
+        run = self._runs.latest.get(command.flow_id)
+        if run is None:
+            return refuse_unknown(command.flow_id)
+        self._rpcs.invoke(turn, run, command)
+        return None
+
+    def abandon_rpc(self, turn: Turn, command: c.AbandonRpc) -> Answer:
+        """Nobody waits for the RPC any more."""
+        self._rpcs.abandon(turn, command)
+        return None
+
+    def _target(self, command: c.PublishMessages | c.SetAttribute | c.StopFlow) -> RunState | Rejection:
+        run = self._runs.latest.get(command.flow_id)
+        if run is None:
+            return refuse_unknown(command.flow_id)
+        return refuse_other_run(run, command.run_id) or run
