@@ -5,6 +5,7 @@ Only the names exported here are the SDK's surface; modules with an underscore m
 
 from dexsdk._codec import Codec, CodecRegistry, JsonCodec
 from dexsdk._readiness import PullQueueState, PullRegistrationState
+from dexsdk._readiness_app import readiness_app
 from dexsdk._registry import Registry
 from dexsdk.async_client import AsyncClient
 from dexsdk.attribute import AnyAttribute, Attribute, AttributeMap
@@ -154,5 +155,6 @@ __all__ = [
     "go_to_multi",
     "graceful_complete",
     "open_blob_cache",
+    "readiness_app",
     "rpc",
 ]
