@@ -136,11 +136,12 @@ class SessionLink:
             with self._lock:
                 self._connection = None
                 was_welcome = self._session.is_open
+                has_calls = not self._session.is_quiet
                 self._session.disconnect()
             if not self._closed.is_set():
                 self._log_end(status, was_welcome=was_welcome)
                 self._owner.on_session_ended(status, was_welcome=was_welcome)
-            self._closed.wait(self._backoff.next_delay_ms(random.random()) / 1000)
+            self._closed.wait(self._backoff.next_delay_ms(random.random(), has_calls=has_calls) / 1000)
 
     def _log_end(self, status: RemoteStatus, *, was_welcome: bool) -> None:
         """Say it once per outage; the tries in between would fill the log."""
