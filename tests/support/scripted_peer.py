@@ -145,7 +145,13 @@ class ClientPeer:
 class ScriptedPeer:
     """Listens on a port of its own, which stays the same over `restart`."""
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: grpc.ServerCredentials | None = None) -> None:
+        """Listen.
+
+        Args:
+            credentials: For TLS; None listens without.
+        """
+        self._credentials = credentials
         self._workers: queue.SimpleQueue[PeerSession] = queue.SimpleQueue()
         self._clients: queue.SimpleQueue[PeerSession] = queue.SimpleQueue()
         self._threads = ThreadPoolExecutor(64)
@@ -183,7 +189,10 @@ class ScriptedPeer:
             "/dexpb.v1.FlowService/Session": self._clients,
         }
         server.add_generic_rpc_handlers((_SessionHandlers(handlers, self.watches),))
-        port = server.add_insecure_port(self.address)
+        if self._credentials is None:
+            port = server.add_insecure_port(self.address)
+        else:
+            port = server.add_secure_port(self.address, self._credentials)
         self.address = f"127.0.0.1:{port}"
         server.start()
         return server
