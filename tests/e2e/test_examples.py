@@ -59,3 +59,13 @@ def test_reminders_end_after_the_last_one_or_with_the_opt_out(server: ServerProc
         "reminder-* COMPLETED all 3 sent",
         "reminder-* COMPLETED opted out after 0: too many mails",
     ]
+
+
+def test_a_pull_worker_answers_probes_and_tells_its_diagnostics(server: ServerProcess) -> None:
+    """[READY-4, READY-8, RES-6] ready once registered, and what it declined stays readable after its end."""
+    assert lines_of("pull_greeting", server) == [
+        "probe before the start: 503",
+        "probe once registered: 200",
+        "greeting-* says Hello, Ada!",
+        "Diagnostics(is_ready=True, reserved_rpc_declines=0)",
+    ]

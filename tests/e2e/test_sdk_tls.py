@@ -92,9 +92,9 @@ def test_worker_registers_over_tls_and_sends_its_token_there(tmp_path: Path) -> 
 def test_worker_proves_who_it_is_where_that_is_asked() -> None:
     """[SEC-3]: with a certificate of its own TLS is mutual."""
     with ScriptedPeer(server_credentials(is_mutual=True)) as server:
-        with running(WorkerOptions(server_address=server.address, tls=TRUSTING)) as stranger:
-            with pytest.raises(TimeoutError):
-                stranger.wait_pull_registered(timeout=0.5)
+        options = WorkerOptions(server_address=server.address, tls=TRUSTING)
+        with running(options) as stranger, pytest.raises(TimeoutError):
+            stranger.wait_pull_registered(timeout=0.5)
         with running(WorkerOptions(server_address=server.address, tls=IDENTIFIED)) as worker:
             server.worker().welcome()
             worker.wait_pull_registered(timeout=WAIT_S)
@@ -103,9 +103,9 @@ def test_worker_proves_who_it_is_where_that_is_asked() -> None:
 def test_worker_does_not_talk_to_a_server_that_it_cannot_verify() -> None:
     """[SEC-3]: None trusts the system's authorities, of which the test's is none."""
     with ScriptedPeer(server_credentials()) as server:
-        with running(WorkerOptions(server_address=server.address, tls=TlsOptions())) as worker:
-            with pytest.raises(TimeoutError):
-                worker.wait_pull_registered(timeout=0.5)
+        options = WorkerOptions(server_address=server.address, tls=TlsOptions())
+        with running(options) as worker, pytest.raises(TimeoutError):
+            worker.wait_pull_registered(timeout=0.5)
 
 
 def test_certificates_that_cannot_be_read_fail_the_start(tmp_path: Path) -> None:
@@ -151,12 +151,14 @@ def test_credential_without_a_token_is_told_to_the_waiter_and_tried_again(tmp_pa
 def test_client_calls_over_mutual_tls() -> None:
     """[SEC-3]"""
     with ScriptedPeer(server_credentials(is_mutual=True)) as server:
-        with Client(REGISTRY, None, ClientOptions(server_address=server.address, tls=IDENTIFIED)) as client:
-            asking = threading.Thread(target=client.start_flow, args=(EchoFlow, "flow-1", "x"), name="asking")
-            asking.start()
-            peer = server.client()
-            request = peer.take()
-            # An empty StartFlowResponse: no run ID, and no error either.
-            peer.reply((request, b""))
-            asking.join(WAIT_S)
-            assert not asking.is_alive()
+        options = ClientOptions(server_address=server.address, tls=IDENTIFIED)
+        client = Client(REGISTRY, None, options)
+        asking = threading.Thread(target=client.start_flow, args=(EchoFlow, "flow-1", "x"), name="asking")
+        asking.start()
+        peer = server.client()
+        request = peer.take()
+        # An empty StartFlowResponse: no run ID, and no error either.
+        peer.reply((request, b""))
+        asking.join(WAIT_S)
+        assert not asking.is_alive()
+        client.close()
