@@ -10,7 +10,8 @@ from typing import TypeVar
 
 import grpc
 
-from dexsdk._conversation import Answer, Ask, AskOnce, Conversation, Finished, Pause, Turn, advance
+from dexsdk._conversation import Answer, Ask, AskOnce, Conversation, Pause, Turn
+from dexsdk._loop_requests import LoopRequests, LoopWaiter
 from dexsdk._request_stream import RequestStream
 from dexsdk._server_channel import ServerChannel
 from dexsdk._status import RemoteStatus, status_of_call
@@ -28,9 +29,13 @@ class BlockingCaller:
     def carry(self, conversation: Conversation[Result]) -> Result:
         """Carry it to its end."""
         answer: Answer | None = None
-        while not isinstance(turn := advance(conversation, answer), Finished):
+        while True:
+            try:
+                turn = conversation.send(answer)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
             answer = self._answer(turn)
-        return turn.result
 
     def close(self) -> None:
         """End what is open; returns when the thread is gone."""
@@ -55,12 +60,13 @@ class BlockingCaller:
 
     def _ask(self, request: Ask) -> Answer:
         waiter = _Waiter()
-        request_id = self._stream.submit(request, waiter)
+        number = self._stream.next_number()
+        self._stream.submit([(number, request, waiter)])
         try:
             answer = waiter.wait(request.timeout_s)
         finally:
             if waiter.answer is None:
-                self._stream.forget(request_id)
+                self._stream.forget(number)
         return self._stream.give_up(request) if answer is None else answer
 
 
@@ -93,45 +99,50 @@ class LoopCaller:
 
     def __init__(self, channel: ServerChannel) -> None:
         self._channel = channel
-        self._stream: RequestStream[asyncio.Future[Answer]] = RequestStream(channel, _resolve_on_loops)
+        self._stream: RequestStream[LoopWaiter] = RequestStream(channel, _resolve_on_loops)
+        self._by_loop: dict[asyncio.AbstractEventLoop, LoopRequests] = {}
 
     async def carry(self, conversation: Conversation[Result]) -> Result:
         """Carry it to its end."""
         answer: Answer | None = None
-        while not isinstance(turn := advance(conversation, answer), Finished):
-            answer = await self._answer(turn)
-        return turn.result
+        while True:
+            try:
+                turn = conversation.send(answer)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            answer = await (self._requests.ask(turn) if type(turn) is Ask else self._answer(turn))
 
     async def close(self) -> None:
         """End what is open; returns when the thread is gone."""
+        self._requests.close()
         ended = self._stream.close()
         self._channel.close()
         await asyncio.wrap_future(ended)
 
+    @property
+    def _requests(self) -> LoopRequests:
+        loop = asyncio.get_running_loop()
+        return self._by_loop.get(loop) or self._begin_on(loop)
+
+    def _begin_on(self, loop: asyncio.AbstractEventLoop) -> LoopRequests:
+        for known in tuple(self._by_loop):
+            if known.is_closed():
+                self._by_loop.pop(known, None)
+        return self._by_loop.setdefault(loop, LoopRequests(loop, self._stream))
+
     async def _answer(self, turn: Turn) -> Answer | None:
         match turn:
             case Ask():
-                return await self._ask(turn)
+                return await self._requests.ask(turn)
             case AskOnce():
                 return await self._ask_once(turn)
             case Pause():
                 await asyncio.sleep(turn.seconds)
                 return None
 
-    async def _ask(self, request: Ask) -> Answer:
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[Answer] = loop.create_future()
-        request_id = self._stream.submit(request, waiter)
-        # A bare timer: asyncio.timeout would cost as much as everything else here, and it cancels the task.
-        timer = loop.call_later(request.timeout_s, _give_up, self._stream, request, waiter)
-        try:
-            return await waiter
-        finally:
-            timer.cancel()
-            self._stream.forget(request_id)
-
     async def _ask_once(self, turn: AskOnce) -> Answer:
-        waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        waiter: LoopWaiter = asyncio.get_running_loop().create_future()
         call = self._channel.unary_unary(turn.path).future(
             turn.body, timeout=turn.timeout_s, metadata=self._channel.metadata()
         )
@@ -151,13 +162,8 @@ def _answer_of(ended: "grpc.Future[bytes]") -> Answer:
         return RemoteStatus("CANCELLED", "the call was canceled")
 
 
-def _give_up(stream: RequestStream["asyncio.Future[Answer]"], request: Ask, waiter: "asyncio.Future[Answer]") -> None:
-    if not waiter.done():
-        waiter.set_result(stream.give_up(request))
-
-
-def _resolve_on_loops(answers: Sequence[tuple["asyncio.Future[Answer]", Answer]]) -> None:
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Answer], Answer]]] = {}
+def _resolve_on_loops(answers: Sequence[tuple[LoopWaiter, Answer]]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[LoopWaiter, Answer]]] = {}
     for waiter, answer in answers:
         by_loop.setdefault(waiter.get_loop(), []).append((waiter, answer))
     for loop, group in by_loop.items():
@@ -166,7 +172,7 @@ def _resolve_on_loops(answers: Sequence[tuple["asyncio.Future[Answer]", Answer]]
             loop.call_soon_threadsafe(partial(_resolve_all, group))
 
 
-def _resolve_all(answers: Sequence[tuple["asyncio.Future[Answer]", Answer]]) -> None:
+def _resolve_all(answers: Sequence[tuple[LoopWaiter, Answer]]) -> None:
     for waiter, answer in answers:
         if not waiter.done():
             waiter.set_result(answer)

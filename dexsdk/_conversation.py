@@ -8,8 +8,9 @@ drawing jitter are part of a conversation, because its deadlines are the caller'
 import random
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
+
+import msgspec
 
 from dexsdk._backoff import Backoff
 from dexsdk._status import RemoteStatus
@@ -32,8 +33,7 @@ Reply = TypeVar("Reply")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True, gc=False):
     """One request of the client's session, repeated on every new one until it is answered."""
 
     method: str
@@ -42,8 +42,7 @@ class Ask:
     """When the conversation wants to go on without an answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskOnce:
+class AskOnce(msgspec.Struct, frozen=True, gc=False):
     """One call outside the session, e.g. of another service."""
 
     path: str
@@ -51,8 +50,7 @@ class AskOnce:
     timeout_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(msgspec.Struct, frozen=True, gc=False):
     """Nothing for a while."""
 
     seconds: float
@@ -63,8 +61,7 @@ Answer: TypeAlias = bytes | RemoteStatus
 Conversation: TypeAlias = Generator[Turn, Answer | None, Result]
 
 
-@dataclass(frozen=True, slots=True)
-class Request(Generic[Reply]):
+class Request(msgspec.Struct, Generic[Reply], frozen=True):
     """One unary verb, ready to be asked."""
 
     operation: str
@@ -73,26 +70,11 @@ class Request(Generic[Reply]):
     body: bytes
     decode: Callable[[bytes], Reply]
     flow_id: str | None = None
-    budget_s: float = field(default=BUDGET_S, kw_only=True)
+    budget_s: float = BUDGET_S
 
     def __post_init__(self) -> None:
         if len(self.body) > FRAME_BYTES_MAX:
             raise ValueTooLargeError.of("request", self.operation, len(self.body), FRAME_BYTES_MAX)
-
-
-@dataclass(frozen=True, slots=True)
-class Finished(Generic[Result]):
-    """The end of a conversation."""
-
-    result: Result
-
-
-def advance(conversation: Conversation[Result], answer: Answer | None) -> Turn | Finished[Result]:
-    """Give the next turn, or the end; what the conversation raises comes through."""
-    try:
-        return conversation.send(answer)
-    except StopIteration as end:
-        return Finished(end.value)
 
 
 def ask(request: Request[Reply]) -> Conversation[Reply]:
@@ -104,17 +86,19 @@ def ask(request: Request[Reply]) -> Conversation[Reply]:
         DexServiceError: what the server answered, or UNAVAILABLE.
     """
     deadline = time.monotonic() + request.budget_s
-    backoff = Backoff()
+    remaining_s = request.budget_s
+    backoff: Backoff | None = None
     while True:
-        remaining = deadline - time.monotonic()
-        answer = yield Ask(request.method, request.body, max(0.0, remaining))
+        answer = yield Ask(request.method, request.body, remaining_s)
         if isinstance(answer, bytes):
             return request.decode(answer)
         assert isinstance(answer, RemoteStatus), "an Ask is answered"
+        backoff = backoff or Backoff()
         delay_s = backoff.next_delay_ms(random.random()) / 1000
         if not is_transient(answer) or time.monotonic() + delay_s >= deadline:
             raise answer.to_error(request.operation, request.flow_id)
         yield Pause(delay_s)
+        remaining_s = max(0.0, deadline - time.monotonic())
 
 
 def is_transient(status: RemoteStatus) -> bool:
@@ -138,8 +122,8 @@ def poll(
         LongPollTimeoutError: the time ran out; nothing has changed in the Flow.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    hold_s = POLL_S_MAX if timeout_s is None else min(POLL_S_MAX, timeout_s)
     while True:
-        hold_s = POLL_S_MAX if deadline is None else min(POLL_S_MAX, max(0.0, deadline - time.monotonic()))
         request = make_request(int(hold_s * 1000), hold_s + REPLY_GRACE_S)
         try:
             reply = yield from ask(request)
@@ -149,11 +133,13 @@ def poll(
             # The server is away. The wait goes on, because it was never about the server's uptime.
             if deadline is not None and time.monotonic() >= deadline:
                 raise _timed_out(request, timeout_s) from error
-            continue
-        if is_over(reply):
-            return reply
-        if deadline is not None and time.monotonic() >= deadline:
-            raise _timed_out(request, timeout_s)
+        else:
+            if is_over(reply):
+                return reply
+            if deadline is not None and time.monotonic() >= deadline:
+                raise _timed_out(request, timeout_s)
+        if deadline is not None:
+            hold_s = min(POLL_S_MAX, max(0.0, deadline - time.monotonic()))
 
 
 def is_unavailable(error: DexServiceError) -> bool:

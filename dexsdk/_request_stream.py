@@ -31,6 +31,8 @@ CLOSED = RemoteStatus("CANCELLED", "the client was closed")
 logger = logging.getLogger("dexsdk.client")
 
 Waiter = TypeVar("Waiter")
+Numbered: TypeAlias = tuple[int, Ask]
+"""A request and the number by which its answer is known."""
 Deliver: TypeAlias = Callable[[Sequence[tuple[Waiter, Answer]]], None]
 """Wakes waiters with their answers, all of one message at once."""
 
@@ -41,11 +43,11 @@ class RequestStream(Generic[Waiter]):
     def __init__(self, channel: ServerChannel, deliver: Deliver[Waiter]) -> None:
         self._channel = channel
         self._deliver = deliver
-        self._ids = itertools.count(1)
+        self._numbers = itertools.count(1)
         self._lock = Lock()
         """Guards what is open and the connection it goes out on."""
         self._open: dict[int, tuple[Ask, Waiter]] = {}
-        self._connection: Connection[ClientRequest] | None = None
+        self._connection: Connection[Numbered] | None = None
         self._has_work = Event()
         self._closed = Event()
         self._ended = Announcement()
@@ -53,24 +55,27 @@ class RequestStream(Generic[Waiter]):
         self._last_end: RemoteStatus | None = None
         """How the last connection ended; tells why a request has no answer."""
 
-    def submit(self, request: Ask, waiter: Waiter) -> int:
-        """Send a request and give its id; the waiter is woken once, unless the request is forgotten before."""
-        request_id = next(self._ids)
+    def next_number(self) -> int:
+        """Mint the number of a request."""
+        return next(self._numbers)
+
+    def submit(self, requests: Sequence[tuple[int, Ask, Waiter]]) -> None:
+        """Send numbered requests together; each waiter is woken once, unless its request is forgotten before."""
         with self._lock:
             if not self._closed.is_set():
-                self._open[request_id] = (request, waiter)
+                for number, request, waiter in requests:
+                    self._open[number] = (request, waiter)
                 if self._connection is not None:
-                    self._connection.send((to_message(request_id, request),))
+                    self._connection.send([(number, request) for number, request, _ in requests])
                 else:
                     self._wake()
-                return request_id
-        self._deliver([(waiter, CLOSED)])
-        return request_id
+                return
+        self._deliver([(waiter, CLOSED) for _, _, waiter in requests])
 
-    def forget(self, request_id: int) -> None:
+    def forget(self, number: int) -> None:
         """Stop waiting for an answer; the server may still act on the request [WAITAPI-6]."""
         with self._lock:
-            self._open.pop(request_id, None)
+            self._open.pop(number, None)
 
     def give_up(self, request: Ask) -> RemoteStatus:
         """Give the answer of a request that got none in its time."""
@@ -127,11 +132,11 @@ class RequestStream(Generic[Waiter]):
         self._disconnect(end)
         return was_answered
 
-    def _connect(self) -> Connection[ClientRequest]:
+    def _connect(self) -> Connection[Numbered]:
         connection = Connection(self._channel, SESSION_METHOD, encode_batches)
         with self._lock:
             self._connection = connection
-            connection.send(to_message(request_id, request) for request_id, (request, _) in self._open.items())
+            connection.send([(number, request) for number, (request, _) in self._open.items()])
             if self._closed.is_set():
                 connection.cancel()
         return connection
@@ -173,20 +178,15 @@ class RequestStream(Generic[Waiter]):
             self._deliver(answers)
 
 
-def to_message(request_id: int, request: Ask) -> ClientRequest:
-    """Give a request as it travels."""
-    return ClientRequest(id=request_id, method=request.method, body=request.body)
-
-
-def encode_batches(requests: Sequence[ClientRequest]) -> Iterator[bytes]:
+def encode_batches(requests: Sequence[Numbered]) -> Iterator[bytes]:
     """Give the ClientBatch messages for these requests, each within BATCH_BYTES_MAX unless one request is larger."""
     batch: list[ClientRequest] = []
     size = 0
-    for request in requests:
-        request_bytes = len(request.body)
-        if batch and size + request_bytes > BATCH_BYTES_MAX:
+    for number, request in requests:
+        body = request.body
+        if batch and size + len(body) > BATCH_BYTES_MAX:
             yield ClientBatch(requests=batch).SerializeToString()
             batch, size = [], 0
-        batch.append(request)
-        size += request_bytes
+        batch.append(ClientRequest(id=number, method=request.method, body=body))
+        size += len(body)
     yield ClientBatch(requests=batch).SerializeToString()

@@ -4,7 +4,7 @@ There is no timer and no wait to fill a message: the writer takes all that is qu
 that messages grow with the load and a lone item goes out at once [WIRE-2].
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Generic, TypeAlias, TypeVar
 
@@ -30,14 +30,14 @@ class Connection(Generic[Item]):
         """
         self._encode = encode
         # The standard library's C queue: an uncontended put costs less than a condition variable's notify.
-        self._queue: SimpleQueue[Item | None] = SimpleQueue()
+        self._queue: SimpleQueue[Sequence[Item] | None] = SimpleQueue()
         open_call = channel.stream_stream(method)
         self._call = open_call(self._requests(), metadata=channel.metadata())
 
-    def send(self, items: Iterable[Item]) -> None:
-        """Queue items; they are lost if the call ends before they are written."""
-        for item in items:
-            self._queue.put(item)
+    def send(self, items: Sequence[Item]) -> None:
+        """Queue items, which nobody may change any more; they are lost if the call ends before they are written."""
+        if items:
+            self._queue.put(items)
 
     def messages(self) -> Iterator[bytes]:
         """Give the peer's messages until it ends the call.
@@ -61,11 +61,11 @@ class Connection(Generic[Item]):
     def _requests(self) -> Iterator[bytes]:
         queue = self._queue
         while True:
-            batch = [queue.get()]
+            groups = [queue.get()]
             # This is the only consumer, so that everything counted now is there to be taken.
-            batch += [queue.get() for _ in range(queue.qsize())]
-            items = [item for item in batch if item is not None]
+            groups += [queue.get() for _ in range(queue.qsize())]
+            items = [item for group in groups if group is not None for item in group]
             if items:
                 yield from self._encode(items)
-            if len(items) < len(batch):
+            if None in groups:
                 return

@@ -6,7 +6,7 @@ import pytest
 
 from dexpb.v1 import flow_service_pb2 as pb
 from dexsdk import DexServiceError, FlowStatus, LongPollTimeoutError, Registry, StepExecutionId, StepOutcome
-from dexsdk._conversation import Answer, Ask, Conversation, Finished, Pause, Request, Result, Turn, advance, ask
+from dexsdk._conversation import Answer, Ask, Conversation, Pause, Request, Result, Turn, ask
 from dexsdk._status import RemoteStatus
 from dexsdk._verbs import Verbs
 
@@ -20,11 +20,14 @@ def play(conversation: Conversation[Result], answers: Sequence[Answer]) -> tuple
     turns: list[Turn] = []
     remaining = list(answers)
     answer: Answer | None = None
-    while not isinstance(turn := advance(conversation, answer), Finished):
+    while True:
+        try:
+            turn = conversation.send(answer)
+        except StopIteration as end:
+            assert not remaining, "it asked less often than expected"
+            return turns, end.value
         turns.append(turn)
         answer = None if isinstance(turn, Pause) else remaining.pop(0)
-    assert not remaining, "it asked less often than expected"
-    return turns, turn.result
 
 
 def request(budget_s: float = 30.0) -> Request[bytes]:
