@@ -28,8 +28,8 @@ from dexsdk import (
     graceful_complete,
     rpc,
 )
+from tests.support.fault_proxy import Direction, FaultProxy
 from tests.support.server_process import ServerProcess
-from tests.support.tcp_proxy import TcpProxy
 
 WAIT_S = 30.0
 
@@ -265,7 +265,7 @@ class BriefFlow(Flow[float]):
 @pytest.mark.slow
 async def test_calls_survive_resets_of_their_session(data_dir: Path) -> None:
     """[W10, WIRE-9, WIRE-10]: every call has one accepted result, and none waits for its method timeout."""
-    async with world(data_dir) as here, TcpProxy(here.address) as proxy:
+    async with world(data_dir) as here, FaultProxy(here.address) as proxy:
         registry = Registry((BriefFlow(),), allow_async_handlers=True)
         pull = PullWorkerOptions(max_concurrent_tasks=64, reserved_rpc_tasks=0)
         worker = AsyncWorker(registry, None, WorkerOptions(server_address=proxy.address, pull=pull))
@@ -277,7 +277,7 @@ async def test_calls_survive_resets_of_their_session(data_dir: Path) -> None:
             waits = asyncio.gather(*(client.wait_for_flow(flow_id, WAIT_S) for flow_id in flow_ids))
             for _ in range(10):
                 await asyncio.sleep(0.15)
-                proxy.cut()
+                proxy.reset()
             assert {result.status for result in await waits} == {FlowStatus.COMPLETED}
             for flow_id in flow_ids:
                 kinds = [event.kind for event in (await client.get_history(flow_id)).events]
@@ -291,12 +291,12 @@ async def test_calls_survive_resets_of_their_session(data_dir: Path) -> None:
 async def test_deaf_worker_is_found_and_its_call_runs_elsewhere(data_dir: Path) -> None:
     """[W9, WIRE-7]: what the worker says does not help it; only an answer to a Ping does."""
     settings = ("--set", "matching.ping_interval=1s", "--set", "matching.pong_timeout=1s")
-    async with world(data_dir, *settings) as here, TcpProxy(here.address) as proxy:
+    async with world(data_dir, *settings) as here, FaultProxy(here.address) as proxy:
         pull = PullWorkerOptions(max_concurrent_tasks=4, stop_drain_timeout=0.1)
         deaf, _ = await here.worker(pull, address=proxy.address)
         (flow_id,) = await here.start(1)
         await here.gate.has_running(1)
-        proxy.is_answering = False
+        proxy.cut(Direction.TO_CLIENT)
         await here.worker(pull)
         await here.gate.has_running(2)
         here.gate.is_open.set()

@@ -29,7 +29,7 @@ class Direction(Enum):
 
 
 class FaultProxy:
-    """Listens on a port of its own and connects every client to the target; a context manager."""
+    """Listens on a port of its own and connects every client to the target; a context manager, blocking or async."""
 
     def __init__(self, target: str) -> None:
         """Start.
@@ -87,6 +87,12 @@ class FaultProxy:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
 
     # ---- on the loop ---------------------------------------------------------------------------------------------
 
