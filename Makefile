@@ -15,14 +15,15 @@ MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo dev test test-long lint types sim sim-long bench bench-compare proto docs clean
+.PHONY: help setup demo dev test test-long cover lint types sim sim-long bench bench-compare proto docs clean
 
 help:
 	@echo 'make setup          create $(VENV) and install everything into it'
 	@echo 'make demo           run the example flows and kill the server in the middle'
 	@echo 'make dev            server and example worker until Ctrl+C'
-	@echo 'make test           lint, types and the default test suite'
+	@echo 'make test           lint, types, coverage and the default test suite'
 	@echo 'make test-long      the tests that take minutes'
+	@echo 'make cover          unit tests of the core and the codec, which must reach every branch'
 	@echo 'make lint           ruff and the import contracts'
 	@echo 'make types          mypy --strict'
 	@echo 'make sim            simulation; SEED=n replays one seed'
@@ -51,11 +52,17 @@ dev: $(READY)
 	@$(RUN) -m dextools.dev
 
 # Drift of generated files is tested in tests/architecture. pytest comes last, so that its summary is the last line.
-test: lint types
+test: lint types cover
 	@$(RUN) -m pytest --numprocesses 2 --dist loadgroup
 
 test-long: $(READY)
 	@$(RUN) -m pytest -m long --timeout 3600
+
+# Only their own unit tests count: what a scenario happens to pass is not proven by it. Missed lines are listed.
+cover: $(READY)
+	@$(RUN) -m pytest tests/unit/core tests/unit/codec --quiet --numprocesses 2 \
+		--cov=dexd.core --cov=dexd.codec --cov-branch --cov-fail-under=100 --cov-report=term-missing:skip-covered \
+		|| { echo 'make cover: a test failed, or a line or branch listed under Missing has no unit test' >&2; exit 1; }
 
 lint: $(READY)
 	@$(RUN) -m ruff check .
