@@ -16,6 +16,7 @@ from dexd.core import events as e
 from dexd.core.config import KernelConfig
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.retry import policy_of
+from dexd.core.flow.standing import priority_of
 from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.ids import StepExecutionId
 from dexd.core.outcome import RecordedEvent
@@ -97,7 +98,7 @@ class HistoryView:
             "from_step": step.from_step,
             "method": step.method.name,
             "durability": "SYNC",
-            "options": self._effective_options(step),
+            "options": self._effective_options(run, step),
             "first_attempt_at": step.first_attempt_at,
             "started_at": step.dispatched_at,
             "duration_ms": at - step.dispatched_at,
@@ -106,7 +107,7 @@ class HistoryView:
             "recovery_error": None if step.recovery_error is None else _show_struct(step.recovery_error),
         }
 
-    def _effective_options(self, step: StepExecution) -> dict[str, Json]:
+    def _effective_options(self, run: RunState, step: StepExecution) -> dict[str, Json]:
         options = step.options
         timeout_ms = None
         if options is not None:
@@ -118,6 +119,7 @@ class HistoryView:
             "retry": _show_struct(policy_of(step)),
             "non_retryable_errors": [] if options is None else options.non_retryable_errors,
             "wait_for_failure": "FAIL_FLOW" if options is None else options.wait_for_failure.name,
+            "priority": priority_of(run, step),
             "recovery_step_type": None if recovery is None else recovery.step_type,
         }
 

@@ -20,6 +20,7 @@ from dexd.core.values import (
     IdReusePolicy,
     Response,
     RunningCall,
+    Standing,
     StepPlan,
     StopType,
     Token,
@@ -43,6 +44,8 @@ class StartFlow(msgspec.Struct, frozen=True, gc=False):
     start_step: StepPlan | None
     attributes: tuple[tuple[str, bytes], ...] = ()
     id_reuse_policy: IdReusePolicy = IdReusePolicy.DEFAULT
+    standing: Standing | None = None
+    """How its calls stand in queues; None: as everybody's [ROUTE-7]."""
 
 
 class PublishMessages(msgspec.Struct, frozen=True, gc=False):

@@ -43,6 +43,12 @@ It doubles from the minimum to the maximum while the worker keeps declining: eve
 worker that is full for an hour must not fill it.
 """
 
+AVOID_MS = 1_000
+"""How long a call that a worker did not accept in time is kept for others before it may go there again [DELIV-3].
+
+Without an end, a worker that is alone and was stalled for a moment would never get the call back.
+"""
+
 CAPACITY_TIGHT_MS = 1_000
 """How long after a NO_CAPACITY a worker gets no more calls than it should have free slots, by its own numbers.
 

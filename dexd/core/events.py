@@ -19,6 +19,7 @@ from dexd.core.values import (
     RecoveryError,
     RequestRecord,
     Resolution,
+    Standing,
     StepOptions,
     Wait,
 )
@@ -35,6 +36,8 @@ class FlowStarted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     digest: bytes
     seed: int
     attributes: tuple[tuple[str, bytes], ...] = ()
+    standing: Standing | None = None
+    """How its calls stand in queues; None: as everybody's."""
 
 
 class StepScheduled(msgspec.Struct, array_like=True, frozen=True, gc=False):

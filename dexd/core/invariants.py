@@ -77,7 +77,7 @@ def _call_faults(kernel: Kernel, call: Call) -> Iterator[str]:
         yield "an RPC that nobody waits for is queued"
     armed = kernel.dispatcher.deadlines.armed_at(call.key)
     if call.is_queued:
-        expected = call.sticky_until if call.stage is CallStage.STICKY else call.dispatch_deadline
+        expected = call.sticky_until if call.stage is CallStage.STICKY else call.queued_until
         if armed != expected:
             yield f"{call.stage.name} until {expected}, armed at {armed} [ROUTE-2, ROUTE-3]"
     elif not call.is_delivered:
@@ -127,9 +127,13 @@ def _worker_faults(kernel: Kernel, worker: Worker) -> Iterator[str]:
     if sorted(map(_name, idle)) != sorted(map(_name, expected)):
         yield f"idle streams are {list(map(_name, idle))}, should be {list(map(_name, expected))}"
     for queue in worker.idle:
-        is_listed = worker.worker_id in kernel.dispatcher.matcher.idle_worker_ids(queue)
-        if is_listed is (queue == worker.own_queue):
-            yield f"queue {queue!r}: listed as having idle streams is {is_listed}"
+        for is_rpc in (False, True):
+            is_listed = worker.worker_id in kernel.dispatcher.matcher.idle_worker_ids(queue, is_rpc=is_rpc)
+            # One that can take nothing is left out until it frees a slot or its pause ends.
+            may_be_listed = queue != worker.own_queue
+            must_be_listed = may_be_listed and not (worker.is_full or worker.hold_ms)
+            if (is_listed and not may_be_listed) or (must_be_listed and not is_listed):
+                yield f"queue {queue!r}: listed as having idle streams is {is_listed}"
 
 
 def _session_faults(kernel: Kernel, session: Session) -> Iterator[str]:

@@ -139,6 +139,21 @@ class RetryPolicy(msgspec.Struct, array_like=True, frozen=True, gc=False):
     jitter: float = 0.0
 
 
+PRIORITY_MIN, PRIORITY_DEFAULT, PRIORITY_MAX = 1, 3, 5
+"""Priorities of waiting calls; 1 is served first [ROUTE-7]."""
+
+WEIGHT_MIN, WEIGHT_DEFAULT, WEIGHT_MAX = 1, 1_000, 1_000_000
+"""Fairness weights in thousandths, 0.001 to 1000 [LIMIT-7.6]."""
+
+
+class Standing(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """How the calls of a Flow stand in a queue with those of other Flows [ROUTE-7]."""
+
+    priority: int = PRIORITY_DEFAULT
+    fairness_key: str = ""
+    fairness_weight: int = WEIGHT_DEFAULT
+
+
 class RecoveryStep(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The Step that takes over when execute has no attempt left [OPT-4]."""
 
@@ -157,6 +172,8 @@ class StepOptions(msgspec.Struct, array_like=True, frozen=True, gc=False):
     wait_for_failure: WaitForFailurePolicy = WaitForFailurePolicy.FAIL_FLOW
     non_retryable_errors: tuple[str, ...] = ()
     recovery: RecoveryStep | None = None
+    priority: int | None = None
+    """None means that of the Flow [LIMIT-7.7]."""
 
 
 class StepPlan(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -1,6 +1,7 @@
 """The language of the scenarios: one command a line, each a verb with words after it.
 
     start FLOW STEP [wait] [attempts=N] [timeout=MS] [recover=STEP] [proceed] [reuse=POLICY]
+          [standing=PRIORITY:KEY:WEIGHT] [priority=N]
     publish FLOW CHANNEL VALUE...          set FLOW KEY [VALUE]          stop FLOW [cancel|fail|terminate]
     rpc FLOW NAME                          abandon CALLER
     worker NAME [steps=A,B] [limit=N] [streams=N] [incarnation=I]
@@ -20,11 +21,13 @@ from collections.abc import Callable, Iterator
 from dexd.core import commands as c
 from dexd.core.ids import FlowId, QueueName, StreamNumber
 from dexd.core.values import (
+    WEIGHT_DEFAULT,
     Condition,
     Decision,
     IdReusePolicy,
     Response,
     RunningCall,
+    Standing,
     StepOptions,
     StepPlan,
     StopType,
@@ -68,10 +71,15 @@ class Interpreter:
 
     # ---- clients ----
 
-    def _do_start(self, flow_id: str, step: str, *flags: str, reuse: str = "DEFAULT", **chosen: str) -> Output:
+    def _do_start(
+        self, flow_id: str, step: str, *flags: str, reuse: str = "DEFAULT", standing: str = "", **chosen: str
+    ) -> Output:
         run_id = f"run-{self._fresh()}"
         options = _options(*flags, **chosen)
-        yield from self._play(b.start(flow_id, run_id, step=_plan(step, options), id_reuse_policy=IdReusePolicy[reuse]))
+        plan = _plan(step, options)
+        yield from self._play(
+            b.start(flow_id, run_id, step=plan, id_reuse_policy=IdReusePolicy[reuse], standing=_standing(standing))
+        )
 
     def _do_publish(self, flow_id: str, channel: str, *values: str) -> Output:
         encoded = [value.encode() for value in values]
@@ -198,8 +206,18 @@ class Interpreter:
         return iter(["unknown"]) if run is None else transcript.state(run)
 
 
-def _options(*flags: str, attempts: str = "0", timeout: str = "", recover: str = "") -> StepOptions | None:
-    if not flags and (attempts, timeout, recover) == ("0", "", ""):
+def _standing(words: str) -> Standing | None:
+    if not words:
+        return None
+    priority, _, rest = words.partition(":")
+    key, _, weight = rest.partition(":")
+    return Standing(int(priority), key, int(weight) if weight else WEIGHT_DEFAULT)
+
+
+def _options(
+    *flags: str, attempts: str = "0", timeout: str = "", recover: str = "", priority: str = ""
+) -> StepOptions | None:
+    if not flags and (attempts, timeout, recover, priority) == ("0", "", "", ""):
         return None
     retry = b.retry(maximum_attempts=int(attempts))
     return b.options(
@@ -208,6 +226,7 @@ def _options(*flags: str, attempts: str = "0", timeout: str = "", recover: str =
         execute_timeout_ms=int(timeout) if timeout else None,
         recovery=b.recovery(recover.rstrip("?"), wait_for=recover.endswith("?")) if recover else None,
         wait_for_failure=b.PROCEED if "proceed" in flags else StepOptions().wait_for_failure,
+        priority=int(priority) if priority else None,
     )
 
 

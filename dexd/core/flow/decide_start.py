@@ -32,6 +32,7 @@ def decide_start(latest: RunState | None, command: StartFlow) -> FlowStarted | S
         command.digest,
         command.seed,
         command.attributes,
+        command.standing,
     )
 
 

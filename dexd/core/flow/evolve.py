@@ -54,6 +54,7 @@ def _begin(event: e.FlowStarted, recorded: RecordedEvent) -> RunState:
         start_digest=event.digest,
         seed=event.seed,
         attributes=dict(event.attributes),
+        standing=event.standing,
     )
 
 

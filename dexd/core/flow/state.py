@@ -16,6 +16,7 @@ from dexd.core.values import (
     Method,
     RecoveryError,
     RequestRecord,
+    Standing,
     StepOptions,
     Token,
     Wait,
@@ -136,6 +137,8 @@ class RunState(msgspec.Struct, array_like=True, gc=False):
     """The newest accepted results, oldest first."""
     watchers: dict[str, dict[StepExecutionId, None]] = {}
     """Channel key to the waiting Step executions that watch it."""
+    standing: Standing | None = None
+    """How its calls stand in queues [ROUTE-7]; None: as everybody's."""
 
     @property
     def is_open(self) -> bool:

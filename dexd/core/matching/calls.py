@@ -9,7 +9,7 @@ from dexd.core.config import DECLINED_OFFERS_MAX
 from dexd.core.flow.state import RunState
 from dexd.core.ids import CallerId, CallId, RunId, StreamNumber, WorkerId
 from dexd.core.matching.sessions import Stream
-from dexd.core.values import DeclinedOffer, Method, Token
+from dexd.core.values import PRIORITY_DEFAULT, WEIGHT_DEFAULT, DeclinedOffer, Method, Token
 
 CallKey: TypeAlias = tuple[RunId, CallId]
 
@@ -30,6 +30,9 @@ class CallStage(IntEnum):
 
 
 NOBODY = WorkerId("")
+
+NOT_ACCEPTED = "NOT_ACCEPTED"
+"""Why a worker is kept out of a dispatch that neither started nor declined the call in time [DELIV-3]."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,12 +58,18 @@ class Call:
     stage: CallStage = CallStage.HELD
     ticket: int = 0
     """Position in arrival order over all queues; a new one for each stay in a backlog."""
+    priority: int = PRIORITY_DEFAULT
+    """Set when it begins to wait, from the Step's options and the Flow's standing [ROUTE-7, LIMIT-7.7]."""
+    charged: int = 0
+    """What its fairness key was charged for handing it out; given back when it is declined."""
     enqueued_at: int = 0
     """When the dispatch began; waiting time and dispatch wait count from here."""
     dispatch_deadline: int = 0
     sticky_until: int = 0
     excluded: dict[WorkerId, str] = field(default_factory=dict)
     """Workers that this dispatch must not be offered to again, and why [ROUTE-5]."""
+    avoid_until: int = 0
+    """Until then a worker that did not accept the call in time is kept out, so that others come first [DELIV-3]."""
     declined: list[DeclinedOffer] = field(default_factory=list)
     declined_more: int = 0
     stream: Stream | None = None
@@ -80,9 +89,26 @@ class Call:
         self.key = (self.run.run_id, self.call_id)
 
     @property
+    def fairness_key(self) -> str:
+        """Under which it takes turns with calls of other keys."""
+        standing = self.run.standing
+        return "" if standing is None else standing.fairness_key
+
+    @property
+    def fairness_weight(self) -> int:
+        """Share of its key's turns, in thousandths."""
+        standing = self.run.standing
+        return WEIGHT_DEFAULT if standing is None else standing.fairness_weight
+
+    @property
     def is_queued(self) -> bool:
         """Whether it wants a worker now."""
         return self.stage is CallStage.STICKY or self.stage is CallStage.SHARED
+
+    @property
+    def queued_until(self) -> int:
+        """When something is to be done about it while it waits on its Flow type's queue."""
+        return self.avoid_until or self.dispatch_deadline
 
     @property
     def is_delivered(self) -> bool:
@@ -96,11 +122,24 @@ class Call:
         else:
             self.declined_more += 1
 
+    def avoid(self, worker_id: WorkerId, *, until: int) -> None:
+        """Prefer others to a worker that did not accept it; alone, it gets another chance after the pause [DELIV-3]."""
+        self.excluded[worker_id] = NOT_ACCEPTED
+        # A longer pause would outlast the dispatch.
+        self.avoid_until = until if until < self.dispatch_deadline else 0
+
+    def stop_avoiding(self) -> None:
+        """The pause is over."""
+        self.avoid_until = 0
+        self.excluded = {worker_id: why for worker_id, why in self.excluded.items() if why != NOT_ACCEPTED}
+
     def begin_dispatch(self, *, now: int, deadline: int) -> None:
         """Start looking for a worker afresh."""
         self.enqueued_at = now
         self.dispatch_deadline = deadline
         self.sticky_until = 0
+        self.avoid_until = 0
+        self.charged = 0
         if self.excluded or self.declined:
             self.excluded = {}
             self.declined = []

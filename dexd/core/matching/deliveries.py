@@ -12,7 +12,7 @@ from dexd.core.flow.decide_failure import (
 from dexd.core.flow.decide_output import decide_execute_completed, decide_wait_for_completed
 from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.ids import StepExecutionId, StreamNumber, WorkerId
-from dexd.core.matching.calls import Call, CallStage
+from dexd.core.matching.calls import NOT_ACCEPTED, Call, CallStage
 from dexd.core.matching.dispatcher import Dispatcher, HoldDue
 from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.matching.sessions import Session, Worker
@@ -146,6 +146,7 @@ class Deliveries:
     def _clear_hold(self, turn: Turn, worker: Worker) -> None:
         if worker.hold_ms:
             worker.clear_hold()
+            self._dispatcher.matcher.rank_again(worker)
             self._dispatcher.deadlines.arm(HoldDue(worker.worker_id), turn.now)
 
     # ---- what the clock says ----
@@ -159,13 +160,15 @@ class Deliveries:
         elif call.stage is CallStage.DETACHED:
             self.lose(turn, call, "SESSION_LOST")
         else:
-            # Neither started nor declined in time [DELIV-3]: somebody else may, this worker not again.
+            # Neither started nor declined in time [DELIV-3]: it is offered elsewhere, and after a pause to anybody.
             worker_id = call.worker_id
             self._dispatcher.cancel_delivery(turn, call, STALE)
-            self.lose(turn, call, "NOT_ACCEPTED", excluded={worker_id: "NOT_ACCEPTED"})
+            self.lose(turn, call, NOT_ACCEPTED, avoided=worker_id)
 
     def _expire_queued(self, turn: Turn, call: Call) -> None:
         if turn.now < call.dispatch_deadline:
+            if call.avoid_until and call.avoid_until <= turn.now:
+                call.stop_avoiding()
             self._dispatcher.place_shared(turn, call)
             return
         detail = self._why_no_worker(call)
@@ -189,11 +192,11 @@ class Deliveries:
         failure = Failure(METHOD_TIMEOUT, detail)
         turn.emit_all(call.run, decide_attempt_failed(call.run, step, failure, now=turn.now, is_reported=False))
 
-    def lose(self, turn: Turn, call: Call, reason: str, *, excluded: dict[WorkerId, str] | None = None) -> None:
+    def lose(self, turn: Turn, call: Call, reason: str, *, avoided: WorkerId | None = None) -> None:
         """The delivery's worker is gone before any result [LOST-1, LOST-2, RPC-8]."""
         self._dispatcher.end_delivery(call)
         if call.rpc is not None:
-            self._rpcs.lose(turn, call, reason, excluded=excluded)
+            self._rpcs.lose(turn, call, reason, avoided=avoided)
             return
         step = call.run.steps.get(StepExecutionId(call.call_id))
         if step is None:
@@ -203,7 +206,7 @@ class Deliveries:
         turn.emit_all(call.run, events)
         if len(events) == 1:
             # Redelivered, still the same attempt. Whatever else follows is the business of `reconcile`.
-            self._dispatcher.start_dispatch(turn, call, excluded=excluded)
+            self._dispatcher.start_dispatch(turn, call, avoided=avoided)
 
     def _why_no_worker(self, call: Call) -> str:
         """Name what is missing: the Flow type, the Step type or RPC, or capacity [ROUTE-4, ROUTE-5]."""
@@ -215,7 +218,7 @@ class Deliveries:
         if not serving:
             return f"no worker for Flow type {flow_type!r} within {waited} to run {what}"
         capable = [w for w in serving if w.can_run(flow_type, call.name, is_rpc=call.rpc is not None)]
-        if not any(w.worker_id not in call.excluded or call.excluded[w.worker_id] == "NOT_ACCEPTED" for w in capable):
+        if not any(w.worker_id not in call.excluded or call.excluded[w.worker_id] == NOT_ACCEPTED for w in capable):
             return f"no worker of Flow type {flow_type!r} knows {what} ({len(serving)} connected, waited {waited})"
         return f"all {len(capable)} workers of Flow type {flow_type!r} that know {what} were busy for {waited}"
 

@@ -6,10 +6,11 @@ It serves live handling and recovery alike, so there is one path only.
 
 from typing import NamedTuple, TypeAlias
 
-from dexd.core.config import CANCEL_GRACE_MS, KernelConfig
+from dexd.core.config import AVOID_MS, CANCEL_GRACE_MS, DECLINED_OFFERS_MAX, KernelConfig
 from dexd.core.deadlines import Deadlines
 from dexd.core.effects import AssignCall, CancelCall
 from dexd.core.events import StepDispatched
+from dexd.core.flow.standing import priority_of
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
 from dexd.core.ids import CallId, RunId, SessionId, StepExecutionId, WorkerId
 from dexd.core.matching.calls import Call, CallKey, CallStage
@@ -17,7 +18,7 @@ from dexd.core.matching.matcher import Matcher
 from dexd.core.matching.sessions import Stream, Worker
 from dexd.core.matching.snapshots import rpc_snapshot, step_snapshot
 from dexd.core.turn import Turn
-from dexd.core.values import FlowStatus, Method, Token
+from dexd.core.values import DeclinedOffer, FlowStatus, Method, Token
 
 
 class PingDue(NamedTuple):
@@ -110,13 +111,16 @@ class Dispatcher:
 
     # ---- calls to streams ----
 
-    def start_dispatch(self, turn: Turn, call: Call, *, excluded: dict[WorkerId, str] | None = None) -> None:
-        """Look for a worker afresh, for at most the dispatch wait and the method's timeout [ROUTE-3, OPT-1]."""
+    def start_dispatch(self, turn: Turn, call: Call, *, avoided: WorkerId | None = None) -> None:
+        """Look for a worker afresh, for at most the dispatch wait and the method's timeout [ROUTE-3, OPT-1].
+
+        `avoided` is a worker that did not accept the call; others come first [DELIV-3].
+        """
         call.timeout_ms = self.method_timeout(call)
         limit = call.timeout_ms if call.rpc is None else call.rpc.command.expires_at - turn.now
         call.begin_dispatch(now=turn.now, deadline=turn.now + min(self.config.dispatch_wait_ms, limit))
-        if excluded:
-            call.excluded.update(excluded)
+        if avoided is not None:
+            call.avoid(avoided, until=turn.now + AVOID_MS)
         self.matcher.new_ticket(call)
         self.place(turn, call)
 
@@ -141,29 +145,25 @@ class Dispatcher:
         if call.sticky_until <= turn.now:
             self.place_shared(turn, call)
             return
+        self._let_wait(call)
         self.matcher.wait_sticky(call, worker)
         self.deadlines.arm(call.key, call.sticky_until)
 
     def place_shared(self, turn: Turn, call: Call) -> None:
-        """Any worker of the Flow type may take it; a sticky one that lacks the name is noted as declining [ROUTE-5]."""
+        """Any worker of the Flow type may take it."""
         call.stage = CallStage.SHARED
-        self._note_incapable_sticky(call)
         stream = None if self.is_shutting_down else self.matcher.idle_stream_for(call, now=turn.now)
         if stream is not None:
             self.dispatch(turn, call, stream)
             return
+        self._let_wait(call)
         self.matcher.wait_shared(call)
-        self.deadlines.arm(call.key, call.dispatch_deadline)
+        self.deadlines.arm(call.key, call.queued_until)
 
-    def _note_incapable_sticky(self, call: Call) -> None:
-        worker = self.matcher.workers.get(call.run.last_worker)
-        is_rpc = call.method is Method.RPC
-        if worker is None or worker.worker_id in call.excluded or not worker.has_streams:
-            return
-        if not worker.can_run(call.run.flow_type, call.name, is_rpc=is_rpc):
-            reason = "UNKNOWN_RPC" if is_rpc else "UNKNOWN_STEP"
-            call.excluded[worker.worker_id] = reason
-            call.note_declined(worker.worker_id, reason)
+    def _let_wait(self, call: Call) -> None:
+        """The call is about to wait: only now its priority matters."""
+        step = None if call.rpc is not None else call.run.steps[StepExecutionId(call.call_id)]
+        call.priority = priority_of(call.run, step)
 
     def dispatch(self, turn: Turn, call: Call, stream: Stream) -> None:
         """Hand the call over; the dispatch is an event of the same outcome [ROUTE-8, ROUTE-9, DELIV-4].
@@ -189,6 +189,9 @@ class Dispatcher:
         turn.perform(AssignCall(stream.session.session_id, stream.number, snapshot))
 
     def _dispatched(self, call: Call, step: StepExecution, worker: Worker, *, now: int) -> StepDispatched:
+        # Whoever went straight to the sticky worker passed nobody over.
+        is_sticky = call.stage is not CallStage.SHARED
+        declined, declined_more = self._declined(call) if call.declined or not is_sticky else ((), 0)
         return StepDispatched(
             step.step_execution_id,
             step.method,
@@ -196,12 +199,26 @@ class Dispatcher:
             step.delivery + 1,
             worker.worker_id,
             worker.incarnation,
-            call.stage is not CallStage.SHARED,
+            is_sticky,
             now - call.enqueued_at,
             call.method_deadline,
-            tuple(call.declined) if call.declined else (),
-            call.declined_more,
+            declined,
+            declined_more,
         )
+
+    def _declined(self, call: Call) -> tuple[tuple[DeclinedOffer, ...], int]:
+        """Offers that were declined, then workers passed over because their Hello lacks the name [ROUTE-5, ROUTE-9]."""
+        skipped = (
+            [
+                DeclinedOffer(worker.worker_id, "UNKNOWN_STEP")
+                for worker in self.matcher.workers_lacking(call)
+                if worker.has_streams and worker.worker_id not in call.excluded
+            ]
+            if call.stage is CallStage.SHARED
+            else []
+        )
+        declined = (*call.declined, *skipped)
+        return declined[:DECLINED_OFFERS_MAX], call.declined_more + len(declined[DECLINED_OFFERS_MAX:])
 
     def _deadline(self, call: Call, now: int) -> int:
         deadline = now + call.timeout_ms
@@ -285,6 +302,8 @@ class Dispatcher:
         if worker.is_full:
             self._eased[worker.worker_id] = worker
         worker.busy -= 1
+        if worker.busy < worker.ranked_busy:
+            self.matcher.rank_again(worker)
 
     def offer_freed(self, turn: Turn) -> bool:
         """Let streams freed in this turn take calls; False when there were none."""

@@ -4,9 +4,12 @@ Invariant after every command: no call that waits could go to a stream that is i
 looks at idle streams, and a stream that becomes idle only looks at waiting calls.
 """
 
+from collections.abc import Sequence
+
 from dexd.core.ids import QueueName, WorkerId
 from dexd.core.matching.backlog import Backlog
 from dexd.core.matching.calls import Call, CallStage
+from dexd.core.matching.idle_workers import IdleWorkers
 from dexd.core.matching.sessions import Stream, Worker
 from dexd.core.values import Method
 
@@ -14,14 +17,40 @@ from dexd.core.values import Method
 class Matcher:
     """Idle streams and waiting calls."""
 
-    __slots__ = ("_idle_workers", "_next_ticket", "_shared", "_sticky", "workers")
+    __slots__ = ("_idle_rpcs", "_idle_steps", "_lacking", "_next_ticket", "_shared", "_sticky", "workers")
 
     def __init__(self) -> None:
         self.workers: dict[WorkerId, Worker] = {}
-        self._idle_workers: dict[QueueName, dict[WorkerId, Worker]] = {}
+        self._idle_steps: dict[QueueName, IdleWorkers] = {}
+        self._idle_rpcs: dict[QueueName, IdleWorkers] = {}
         self._shared: dict[QueueName, Backlog] = {}
         self._sticky: dict[WorkerId, Backlog] = {}
+        self._lacking: dict[tuple[str, str], tuple[Worker, ...]] = {}
         self._next_ticket = 0
+
+    # ---- workers ----
+
+    def workers_lacking(self, call: Call) -> Sequence[Worker]:
+        """Connected workers of the Flow type that lack the Step type, and the sticky one if it lacks the Flow type too.
+
+        Remembered per Step type until a worker comes, goes or says more of itself: there are as good as never any.
+        """
+        key = (call.run.flow_type, call.name)
+        lacking = self._lacking.get(key)
+        if lacking is None:
+            lacking = self._lacking[key] = tuple(
+                worker
+                for worker in self.workers.values()
+                if key[0] in worker.capabilities and not worker.can_run(*key, is_rpc=False)
+            )
+        last = self.workers.get(call.run.last_worker)
+        if last is not None and key[0] not in last.capabilities:
+            return (*lacking, last)
+        return lacking
+
+    def capabilities_changed(self) -> None:
+        """A worker came, went, or says other things of itself."""
+        self._lacking = {}
 
     # ---- calls looking for a stream ----
 
@@ -41,21 +70,10 @@ class Matcher:
         return worker.pick_idle(worker.own_queue, QueueName(call.run.flow_type))
 
     def idle_stream_for(self, call: Call, *, now: int) -> Stream | None:
-        """[ROUTE-7] The best idle stream on the Flow type's queue.
-
-        Least busy relative to its limit, then longest idle, then worker ID.
-        """
+        """[ROUTE-7] An idle stream of the best worker on the Flow type's queue; see `IdleWorkers`."""
         queue = QueueName(call.run.flow_type)
-        is_rpc = call.method is Method.RPC
-        best: Worker | None = None
-        for worker in self._idle_workers.get(queue, {}).values():
-            if (
-                worker.worker_id not in call.excluded
-                and not worker.is_held(is_rpc=is_rpc, now=now)
-                and worker.can_run(call.run.flow_type, call.name, is_rpc=is_rpc)
-                and (best is None or _rank(worker) < _rank(best))
-            ):
-                best = worker
+        workers = (self._idle_rpcs if call.method is Method.RPC else self._idle_steps).get(queue)
+        best = None if workers is None else workers.best(call, now=now)
         return None if best is None else best.pick_idle(queue)
 
     def wait_sticky(self, call: Call, worker: Worker) -> None:
@@ -76,17 +94,31 @@ class Matcher:
         worker = stream.session.worker
         worker.add_idle(stream, now=now)
         if stream.queue != worker.own_queue:
-            self._idle_workers.setdefault(stream.queue, {})[worker.worker_id] = worker
+            self._rank(worker, stream.queue)
+
+    def rank_again(self, worker: Worker) -> None:
+        """It got freer, or may have calls again that it could not have."""
+        for queue in worker.idle:
+            if queue != worker.own_queue:
+                self._rank(worker, queue)
+        worker.ranked_busy = worker.busy
+
+    def _rank(self, worker: Worker, queue: QueueName) -> None:
+        steps = self._idle_steps.get(queue)
+        if steps is None:
+            steps = self._idle_steps[queue] = IdleWorkers(queue, is_rpc=False)
+            self._idle_rpcs[queue] = IdleWorkers(queue, is_rpc=True)
+        steps.add(worker)
+        self._idle_rpcs[queue].add(worker)
 
     def remove_idle(self, stream: Stream) -> None:
         """The stream got a call, or goes away."""
-        worker = stream.session.worker
-        worker.remove_idle(stream)
-        if stream.queue not in worker.idle:
-            self._idle_workers.get(stream.queue, {}).pop(worker.worker_id, None)
+        stream.session.worker.remove_idle(stream)
 
     def call_for(self, stream: Stream, *, now: int) -> Call | None:
-        """The oldest waiting call that the stream may take: calls that wait for its worker, and those of its queue.
+        """The waiting call that the stream takes: of those that wait for its worker, and those of its queue.
+
+        By priority, then in each of the two by fairness key, and between them by age. Whoever asks hands the call out.
 
         A stream on the worker's own queue takes only calls that wait for the worker [QUEUE-1].
         """
@@ -96,9 +128,13 @@ class Matcher:
         first = None if sticky is None else sticky.first(worker, None if own_queue else stream.queue, now=now)
         shared = None if own_queue else self._shared.get(stream.queue)
         second = None if shared is None else shared.first(worker, None, now=now)
-        if first is None or second is None:
-            return first or second
-        return first if first.ticket < second.ticket else second
+        is_first = first is not None and (
+            second is None or (first.priority, first.ticket) < (second.priority, second.ticket)
+        )
+        call, backlog = (first, sticky) if is_first else (second, shared)
+        if call is not None and backlog is not None:
+            backlog.charge(call)
+        return call
 
     def is_quiet(self, stream: Stream) -> bool:
         """Whether certainly no call waits that the stream could take; cheaper than looking for one."""
@@ -115,15 +151,12 @@ class Matcher:
         """Its last stream is gone; nothing waits for it any more."""
         self._sticky.pop(worker_id, None)
 
-    def idle_worker_ids(self, queue: QueueName) -> list[WorkerId]:
-        """Workers with an idle stream on the Flow type's queue."""
-        return list(self._idle_workers.get(queue, ()))
+    def idle_worker_ids(self, queue: QueueName, *, is_rpc: bool) -> list[WorkerId]:
+        """Workers that calls of the kind find by an idle stream on the Flow type's queue."""
+        workers = (self._idle_rpcs if is_rpc else self._idle_steps).get(queue)
+        return [] if workers is None else [worker.worker_id for worker in workers.workers()]
 
     def new_ticket(self, call: Call) -> None:
         """Give the call its place in arrival order, for a dispatch that begins now."""
         self._next_ticket += 1
         call.ticket = self._next_ticket
-
-
-def _rank(worker: Worker) -> tuple[float, int, WorkerId]:
-    return (worker.busy / worker.max_concurrent_tasks, worker.idle_since, worker.worker_id)

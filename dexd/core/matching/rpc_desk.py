@@ -114,12 +114,12 @@ class RpcDesk:
         message = f"RPC {call.name!r} of Flow {call.run.flow_id!r} did not answer in time on {call.worker_id}"
         self._refuse(turn, call, Code.RPC_TIMEOUT, message)
 
-    def lose(self, turn: Turn, call: Call, reason: str, *, excluded: dict[WorkerId, str] | None) -> None:
+    def lose(self, turn: Turn, call: Call, reason: str, *, avoided: WorkerId | None) -> None:
         """The first lost delivery is repeated while somebody waits for it, the second one ends the call [RPC-8]."""
         rpc = _rpc(call)
         rpc.losses += 1
         if rpc.callers and rpc.losses <= LOSSES_MAX:
-            self._dispatcher.start_dispatch(turn, call, excluded=excluded)
+            self._dispatcher.start_dispatch(turn, call, avoided=avoided)
             return
         message = f"RPC {call.name!r} lost its worker {rpc.losses} times ({reason})"
         self._refuse(turn, call, Code.NO_WORKER_AVAILABLE, message)

@@ -48,6 +48,8 @@ class Worker:
     """Streams that a delivery occupies."""
     idle_since: int = 0
     """When a stream of it last became idle; ties between workers go to the longest idle [ROUTE-7]."""
+    ranked_busy: int = 0
+    """No heap of idle workers has it as busier than this; freer, it must be ranked again (`IdleWorkers`)."""
     steps_held_until: int = 0
     """No Step is offered before, after a NO_CAPACITY for one [CAP-2]."""
     rpcs_held_until: int = 0
@@ -76,6 +78,11 @@ class Worker:
         if capability is None:
             return False
         return name in (capability.rpc_names if is_rpc else capability.step_types)
+
+    @property
+    def load(self) -> float:
+        """Share of its limit that is busy."""
+        return self.busy / self.max_concurrent_tasks
 
     @property
     def is_full(self) -> bool:

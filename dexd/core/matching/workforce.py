@@ -67,6 +67,7 @@ class Workforce:
             self._resume(turn, session, running, runs)
         self._lose_absent(turn, worker)
         # It may say more of itself than in an earlier session, or have room again.
+        self._dispatcher.matcher.rank_again(worker)
         self._dispatcher.offer_idle(turn, worker)
 
     def _refuse_hello(self, command: OpenSession) -> Rejection | None:
@@ -125,6 +126,7 @@ class Workforce:
         worker.max_concurrent_tasks = command.max_concurrent_tasks
         worker.reserved_rpc_tasks = command.reserved_rpc_tasks
         worker.capabilities = {capability.flow_type: capability for capability in command.flows}
+        self._dispatcher.matcher.capabilities_changed()
         return worker
 
     def _resume(self, turn: Turn, session: Session, running: RunningCall, runs: dict[RunId, RunState]) -> None:
@@ -201,6 +203,7 @@ class Workforce:
             self._dispatcher.release_sticky(turn, worker.worker_id)
         if not worker.sessions:
             self._dispatcher.matcher.workers.pop(worker.worker_id, None)
+            self._dispatcher.matcher.capabilities_changed()
             self._dispatcher.deadlines.disarm(HoldDue(worker.worker_id))
 
     def ask_all_to_reconnect(self, turn: Turn, reason: str) -> None:
@@ -237,6 +240,7 @@ class Workforce:
     def hold_due(self, turn: Turn, worker_id: WorkerId) -> None:
         """The pause after NO_CAPACITY is over [CAP-2]."""
         worker = self._dispatcher.matcher.workers[worker_id]
+        self._dispatcher.matcher.rank_again(worker)
         self._dispatcher.offer_idle(turn, worker)
         self._dispatcher.await_release(worker, now=turn.now)
 

@@ -97,6 +97,7 @@ def test_start_shows_what_the_caller_gave_and_hides_what_the_server_needs() -> N
         "ordinal": 2,
         "request_id": "s",
         "attributes": [{"key": "a", "value": 1}],
+        "standing": None,
     }
 
 

@@ -304,7 +304,7 @@ def _not_idle(kernel: Kernel) -> None:
 
 
 def _not_listed(kernel: Kernel) -> None:
-    kernel.dispatcher.matcher._idle_workers = {}
+    kernel.dispatcher.matcher._idle_steps = {}
 
 
 def _not_delivered(kernel: Kernel) -> None:

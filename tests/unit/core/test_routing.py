@@ -11,6 +11,7 @@ from dexd.core.events import (
     ExecuteCompleted,
     ExecuteFailed,
     FlowClosed,
+    FlowStarted,
     RpcCompleted,
     StepDeliveryLost,
     StepScheduled,
@@ -36,6 +37,7 @@ from tests.support.builders import (
     executed,
     go_to,
     goodbye,
+    hello,
     lose,
     options,
     plan,
@@ -226,7 +228,7 @@ def test_route_5_worker_that_lacks_the_step_is_passed_over_and_recorded_when_the
     """W4: at once, as attempt 1, and history shows it."""
     before = sticky("B-1").after(*connect(2, "w2", streams=0), *connect(1, "w1", serves(steps="A")))
     before.when(stream(2, 1, FLOW_TYPE)).then_events(
-        sent("B-1", attempt=1, worker_id="w2", declined=()),
+        sent("B-1", attempt=1, worker_id="w2", declined=(DeclinedOffer("w1", "UNKNOWN_STEP"),)),
     )
     late = sticky().after(*connect(1, "w1", serves(steps="A")), *connect(2, "w2"))
     late.after(rpc("write"))
@@ -409,6 +411,30 @@ def test_route_9_declined_offers_are_named_up_to_sixteen_then_counted(count: int
     then = before.when(*connect(99, "last"))
     named = tuple(DeclinedOffer(f"w{number}", "DRAINING") for number in range(1, min(count, 16) + 1))
     then.then_events(sent("A-1", worker_id="last", declined=named, declined_more=max(0, count - 16)))
+
+
+def test_route_9_workers_that_lack_the_step_are_named_after_declines_up_to_sixteen_in_all() -> None:
+    """[ROUTE-5]"""
+    before = given(started(), scheduled("A-1")).after(*connect(1, "w1")).after(decline("DRAINING"))
+    for number in range(2, 20):
+        before.after(*connect(number, f"w{number}", serves(steps="B")))
+    before.after(goodbye(2))  # takes nothing any more, so it was not passed over
+    then = before.when(*connect(99, "last"))
+    named = (DeclinedOffer("w1", "DRAINING"), *(DeclinedOffer(f"w{n}", "UNKNOWN_STEP") for n in range(3, 18)))
+    then.then_events(sent("A-1", worker_id="last", declined=named, declined_more=2))
+
+
+def test_route_5_worker_that_learned_the_step_or_went_is_not_recorded() -> None:
+    """A new Hello, or the end of the last session, changes what is known of a worker."""
+    before = given(started(), scheduled("A-1"))
+    before.after(*connect(1, "w1", serves(steps="B")), *connect(2, "w2", serves(steps="B")))
+    before.when(*connect(3, "w3")).then_events(
+        sent("A-1", declined=(DeclinedOffer("w1", "UNKNOWN_STEP"), DeclinedOffer("w2", "UNKNOWN_STEP")))
+    )
+    before.after(lose(1), hello(4, "w2", serves(), incarnation="i1"), goodbye(3))
+    before.when(start("order-2", "run-2", step=plan("A"))).then_events(
+        Like(FlowStarted), Like(StepScheduled), sent("A-1", worker_id="w2", declined=())
+    )
 
 
 def test_declined_offer_leaves_attempt_and_first_attempt_at_untouched() -> None:

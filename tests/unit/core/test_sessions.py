@@ -17,7 +17,7 @@ from dexd.core.events import (
 )
 from dexd.core.ids import SessionId, StreamNumber
 from dexd.core.rejections import Code, Rejection
-from dexd.core.values import Failure, Method, Resolution
+from dexd.core.values import DeclinedOffer, Failure, Method, Resolution
 from tests.support.builders import (
     CONFIRMED,
     DEAD_END,
@@ -402,14 +402,34 @@ def test_deliv_3_assignment_without_sign_of_life_is_offered_elsewhere() -> None:
     before.when(complete(DEAD_END, token("A-1", 1, 2), session=2)).then_events(Like(ExecuteCompleted))
 
 
-def test_deliv_3_worker_that_did_not_accept_is_not_asked_again_in_this_dispatch() -> None:
+def test_deliv_3_worker_that_did_not_accept_gets_it_again_after_a_pause_when_nobody_else_does() -> None:
     before = given(started(), scheduled("A-1")).after(*connect(streams=2))
     before.when_time_passes(T0 + 5_000).then_events(lost("A-1", reason="NOT_ACCEPTED"))
-    before.when_time_passes(T0 + 14_999).then()
-    before.ticked(T0 + 15_000)
+    before.when_time_passes(T0 + 5_999).then()
+    before.when_time_passes(T0 + 6_000).then_events(sent("A-1", delivery=2, worker_id="w1", waited_ms=1_000))
+    before.when(complete(DEAD_END, token("A-1", 1, 2), number=1)).then_events(Like(ExecuteCompleted))
+
+
+def test_deliv_3_another_worker_comes_first_during_the_pause() -> None:
+    before = given(started(), scheduled("A-1")).after(*connect(streams=2)).ticked(T0 + 5_000)
+    before.when(*connect(2, "w2"), now=T0 + 5_900).then_events(sent("A-1", delivery=2, worker_id="w2"))
+
+
+def test_deliv_3_dispatch_wait_shorter_than_the_pause_ends_without_the_worker() -> None:
+    config = KernelConfig(dispatch_wait_ms=500)
+    before = given(started(), scheduled("A-1"), config=config).after(*connect(streams=2)).ticked(T0 + 5_000)
+    before.ticked(T0 + 5_500)
     failed = before.step().failure
     assert failed is not None
-    assert failed.detail == "all 1 workers of Flow type 'Order' that know Step 'A' were busy for 10000 ms"
+    assert failed.detail == "all 1 workers of Flow type 'Order' that know Step 'A' were busy for 500 ms"
+
+
+def test_deliv_3_pause_does_not_end_other_exclusions() -> None:
+    before = given(started(), scheduled("A-1")).after(*connect(1, "w1", streams=2), *connect(2, "w2"))
+    before.ticked(T0 + 5_000).after(decline("UNKNOWN_STEP", token("A-1", 1, 2), session=2))
+    before.when_time_passes(T0 + 6_000).then_events(
+        sent("A-1", delivery=2, worker_id="w1", declined=(DeclinedOffer("w2", "UNKNOWN_STEP"),))
+    )
 
 
 def test_deliv_3_sign_of_life_leaves_only_the_method_timeout() -> None:

@@ -1,0 +1,103 @@
+"""The best idle worker of many is found without looking at each of them [ROUTE-7]."""
+
+import pytest
+
+from dexd.core.ids import CallId, QueueName, SessionId, StreamNumber, WorkerId
+from dexd.core.matching.calls import Call
+from dexd.core.matching.idle_workers import GARBAGE_MAX, IdleWorkers
+from dexd.core.matching.sessions import Session, Stream, Worker
+from dexd.core.values import Method
+from tests.support.builders import FLOW_TYPE, T0, serves, started
+from tests.support.given import given
+
+QUEUE = QueueName(FLOW_TYPE)
+CALL = Call(given(started()).run(), CallId("A-1"), Method.EXECUTE, "A")
+
+
+class CountedWorker(Worker):
+    """Counts how often somebody looked whether it has room."""
+
+    looks = 0
+
+    def is_held(self, *, is_rpc: bool, now: int) -> bool:
+        CountedWorker.looks += 1
+        return super().is_held(is_rpc=is_rpc, now=now)
+
+
+def worker(name: str, *, limit: int = 8, streams: int = 1) -> CountedWorker:
+    made = CountedWorker(WorkerId(name), "i", limit, 0, {FLOW_TYPE: serves()})
+    session = Session(SessionId(1), made)
+    for number in range(streams):
+        made.add_idle(Stream(session, StreamNumber(number), QUEUE), now=T0)
+    return made
+
+
+def fleet(count: int, *, limit: int = 8) -> tuple[IdleWorkers, list[CountedWorker]]:
+    idle = IdleWorkers(QUEUE, is_rpc=False)
+    workers = [worker(f"w{number:03}", limit=limit, streams=limit + 1) for number in range(count)]
+    for each in workers:
+        idle.add(each)
+    CountedWorker.looks = 0
+    return idle, workers
+
+
+def test_hundreds_of_workers_cost_as_much_per_call_as_a_few() -> None:
+    idle, workers = fleet(300)
+    for _ in range(2_400):
+        best = idle.best(CALL, now=T0)
+        assert best is not None
+        best.busy += 1
+    assert {each.busy for each in workers} == {8}
+    assert CountedWorker.looks < 3 * 2_400
+
+
+def test_full_workers_are_looked_at_once_however_many_calls_come() -> None:
+    idle, workers = fleet(300, limit=1)
+    for each in workers:
+        each.busy = 2
+    for _ in range(1_000):
+        assert idle.best(CALL, now=T0) is None
+    assert CountedWorker.looks == 300
+
+
+def test_worker_that_frees_a_slot_is_ranked_again() -> None:
+    idle, (first, second) = fleet(2, limit=1)
+    first.busy = second.busy = 2
+    assert idle.best(CALL, now=T0) is None
+    second.busy = 0
+    assert second.busy < second.ranked_busy
+    idle.add(second)
+    assert idle.best(CALL, now=T0) is second
+
+
+def test_worker_that_came_back_takes_the_place_of_the_one_before() -> None:
+    """Same app worker ID, another process: the old one is gone, whatever its rank was."""
+    idle, (old,) = fleet(1)
+    old.idle = {}
+    new = worker("w000")
+    idle.add(new)
+    assert idle.best(CALL, now=T0) is new
+
+
+def test_workers_that_have_gone_do_not_pile_up_where_no_call_ever_comes() -> None:
+    """[ARCH-8]"""
+    idle = IdleWorkers(QUEUE, is_rpc=False)
+    for number in range(5_000):
+        gone = worker(f"w{number}")
+        idle.add(gone)
+        gone.idle = {}
+    assert len(idle._heap) <= GARBAGE_MAX
+    assert len(idle._ranks) <= GARBAGE_MAX
+    assert not list(idle.workers())
+
+
+@pytest.mark.parametrize("kept_out", ["excluded", "lacks the name"])
+def test_worker_that_may_not_have_the_call_keeps_its_place_for_others(kept_out: str) -> None:
+    idle, (first, second) = fleet(2)
+    call = Call(CALL.run, CallId("B-1"), Method.EXECUTE, "B")
+    if kept_out == "excluded":
+        call.excluded[first.worker_id] = "DRAINING"
+    else:
+        first.capabilities = {FLOW_TYPE: serves(steps="A")}
+    assert idle.best(call, now=T0) is second
+    assert idle.best(CALL, now=T0) is first
