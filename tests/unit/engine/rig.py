@@ -12,7 +12,7 @@ from dexd.core.ids import FlowId, QueueName, RequestId, RunId, SessionId, Stream
 from dexd.core.values import Decision, DecisionKind, FlowCapability, Response, StepPlan, StopType, Wait
 from dexd.engine.engine import Engine, EngineOptions
 from dexd.log.errors import LogError
-from dexd.log.event_log import Batch
+from dexd.log.event_log import Batch, EventLog
 from dexd.log.memory_log import MemoryLog
 
 BEGUN_AT = 1_000_000
@@ -31,7 +31,7 @@ class ManualClock:
 class ManualWriter:
     """Commits when told to, or at once; refuses when told to."""
 
-    def __init__(self, log: MemoryLog) -> None:
+    def __init__(self, log: EventLog) -> None:
         self.log = log
         self.refusal: LogError | None = None
         self.is_automatic = True
@@ -111,7 +111,7 @@ class Answers:
 class Rig:
     """An engine and its surroundings."""
 
-    def __init__(self, log: MemoryLog | None = None, *, is_serving: bool = True, **options: int) -> None:
+    def __init__(self, log: EventLog | None = None, *, is_serving: bool = True, **options: int) -> None:
         self.log = log or MemoryLog()
         self.clock = ManualClock()
         self.alarms = Alarms(self.clock)

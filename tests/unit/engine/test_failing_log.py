@@ -12,6 +12,7 @@ from dexd.core.rejections import Code, Rejection
 from dexd.core.values import DecisionKind, FlowStatus
 from dexd.engine.ports import AFTER_COMMIT_BEFORE_EFFECTS, BEFORE_APPEND
 from dexd.log.errors import LogError, LogFailedError, LogFullError, LogUnavailableError, SequenceConflictError
+from dexd.log.memory_log import MemoryLog
 from tests.unit.engine.rig import Answers, Rig, publish_command, start_command, stop_command
 
 FULL = LogFullError("full")
@@ -216,9 +217,10 @@ async def test_timer_that_breaks_an_invariant_ends_the_process() -> None:
 
 async def test_log_that_cannot_be_read_back_ends_the_process() -> None:
     """[ARCH-4] Live state is rebuilt or the process ends; it is never patched."""
-    rig = Rig(snapshot_every_events=1_000)
+    log = MemoryLog()
+    rig = Rig(log, snapshot_every_events=1_000)
     await rig.start()
-    rig.log._streams[1].clear()
+    log._streams[1].clear()
     rig.writer.refusal = FULL
     assert (await rig.answer(stop_command("f"))).code is Code.SHUTTING_DOWN
     assert len(rig.fatal) == 1

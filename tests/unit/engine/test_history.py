@@ -14,6 +14,7 @@ from dexd.engine import history
 from dexd.engine.history import HistoryReader
 from dexd.log.errors import LogFullError
 from dexd.log.event_log import RunFilter
+from dexd.log.memory_log import MemoryLog
 from dexd.log.reading import InlinePages
 from tests.unit.engine.rig import Answers, Rig, publish_command, start_command, stop_command
 
@@ -132,9 +133,10 @@ async def test_list_shows_each_execution_once_and_pages() -> None:
 
 async def test_unreadable_log_refuses_the_reader_and_nobody_else() -> None:
     """[ERR-2, ERR-3] A page that cannot be read is a refusal without the database's words."""
-    rig = Rig()
+    log = MemoryLog()
+    rig = Rig(log)
     await rig.start()
-    rig.log._streams[1][0] = rig.log._streams[1][1]
+    log._streams[1][0] = log._streams[1][1]
     refused = await rig.read(rig.engine.reads.history, HistoryQuery(KEY, 1, 100))
     assert refused.code is Code.STORAGE_UNAVAILABLE
     assert (await rig.answer(start_command("g"))).run_id == "run-g"

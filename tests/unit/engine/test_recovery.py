@@ -20,10 +20,11 @@ def recovered(log: MemoryLog, flow_id: str = "f") -> RunState:
 
 async def test_replay_is_what_was_live() -> None:
     """[ARCH-2] The same fold of the same events."""
-    rig = Rig()
+    log = MemoryLog()
+    rig = Rig(log)
     await rig.start(attributes=(("a", b"1"),))
     await rig.answer(publish_command("f", b"1", b"2"))
-    assert recovered(rig.log) == rig.engine.runs.latest_run(FlowId("f"))
+    assert recovered(log) == rig.engine.runs.latest_run(FlowId("f"))
 
 
 @pytest.mark.parametrize("snapshot_every_events", [2, 3, 4])

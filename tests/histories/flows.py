@@ -1,0 +1,265 @@
+"""The Flows that a frozen log shows: every kind of event, and runs that are still open in every way a run can be.
+
+All times and ids are given, so that a recording can be repeated. Each act uses Flow IDs of its own and ends with its
+workers gone.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from dexd.core import commands as c
+from dexd.core.effects import AssignCall
+from dexd.core.ids import CallerId, FlowId, RequestId, RunId
+from dexd.core.values import (
+    Condition,
+    ConditionKind,
+    Decision,
+    DecisionKind,
+    Failure,
+    IdReusePolicy,
+    RecoveryStep,
+    Response,
+    RetryPolicy,
+    StepOptions,
+    StepPlan,
+    StopType,
+    Wait,
+    WaitForFailurePolicy,
+    WaitKind,
+)
+from tests.unit.engine.rig import Answers, Rig, RigWorker, start_command
+
+RESUME_WAIT_MS = 5_000
+"""How long the deliveries of a lost session stay current [WIRE-11]."""
+
+HOUR = 3_600_000
+BEGIN = StepPlan("Begin", b'{"n":1}', False)
+BEGIN_WAITING = StepPlan("Begin", b'{"n":1}', True)
+NEXT = StepPlan("Next", b'"next"', False)
+NEXT_WAITING = StepPlan("Next", b'"next"', True)
+BROKEN = Failure("ValueError", "no such card", "Traceback: ...", error_classes=("ValueError", "Exception"))
+ONCE = RetryPolicy(maximum_attempts=1)
+
+
+def timer(duration_ms: int, name: str = "") -> Condition:
+    return Condition(ConditionKind.TIMER, name, duration_ms=duration_ms)
+
+
+def channel(name: str, at_least: int = 1, at_most: int | None = 1) -> Condition:
+    return Condition(ConditionKind.CHANNEL, f"wants-{name}", channel=name, at_least=at_least, at_most=at_most)
+
+
+class Act:
+    """One scene on the rig."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self._workers: list[RigWorker] = []
+
+    async def worker(self, name: str = "w", streams: int = 2) -> RigWorker:
+        worker = await self.rig.worker(name, streams)
+        self._workers.append(worker)
+        return worker
+
+    async def start(self, flow_id: str, start_step: StepPlan | None, **changes: Any) -> None:
+        await self.rig.start(flow_id, start_step=start_step, **changes)
+        await self.rig.decided()
+
+    async def publish(self, flow_id: str, name: str, *values: bytes, request: str = "p") -> None:
+        command = c.PublishMessages(FlowId(flow_id), None, name, values, RequestId(request), b"\x00digest")
+        await self.rig.answer(command)
+        await self.rig.decided()
+
+    async def stop(self, flow_id: str, stop_type: StopType) -> None:
+        command = c.StopFlow(FlowId(flow_id), None, stop_type, "no longer wanted", RequestId("stop"), b"digest")
+        await self.rig.answer(command)
+        await self.rig.decided()
+
+    async def complete(self, worker: RigWorker, call: AssignCall, **response: Any) -> None:
+        worker.complete(call, **response)
+        await self.rig.decided()
+
+    async def decide(self, worker: RigWorker, call: AssignCall, kind: DecisionKind, *plans: StepPlan) -> None:
+        await self.complete(worker, call, decision=Decision(kind, plans, b'"done"' if not plans else b""))
+
+    async def fail(self, worker: RigWorker, call: AssignCall, failure: Failure = BROKEN) -> None:
+        worker.say(c.FailCall(worker.session, call.stream, call.call.token, failure))
+        await self.rig.decided()
+
+    async def lose(self, worker: RigWorker) -> None:
+        self.rig.engine.close_session(worker.session, "RESET")
+        await self.rig.decided()
+        await self.rig.advance(RESUME_WAIT_MS)
+
+    async def end(self) -> None:
+        for worker in self._workers:
+            self.rig.engine.close_session(worker.session, "GONE")
+        await self.rig.decided()
+
+
+async def order_with_approval(act: Act) -> None:
+    """Initial Attributes, a Wait over Timer and Channel, writes, publications, branches, completion."""
+    worker = await act.worker()
+    attributes = (("customer", b'"c-1"'), ("total", b"12"))
+    await act.start("approval", BEGIN_WAITING, attributes=attributes)
+    wait = Wait(WaitKind.ANY_OF, (timer(HOUR, "expired"), channel("approvals", 2, 3)))
+    await act.complete(
+        worker,
+        worker.calls[0],
+        wait=wait,
+        locals=(("seen", b"0"),),
+        publications=(("audit", b'"waiting"'),),
+        recorded=(("asked", b'"boss"'),),
+    )
+    await act.publish("approval", "approvals", b'"yes"', request="p-1")
+    await act.rig.advance(250)
+    await act.publish("approval", "approvals", b'"yes"', b'"no"', b'"late"', request="p-2")
+    decision = Decision(DecisionKind.GO_TO, (NEXT, StepPlan("Next", b"[2]", False, StepOptions(execute_timeout_ms=9))))
+    await act.complete(
+        worker, worker.calls[1], decision=decision, writes=(("total", None), ("paid", b"true")), recorded=(("k", b"1"),)
+    )
+    await act.decide(worker, worker.calls[2], DecisionKind.DEAD_END)
+    await act.decide(worker, worker.calls[3], DecisionKind.GRACEFUL_COMPLETE)
+
+
+async def timers(act: Act) -> None:
+    """A Timer that fires, and a combination of conditions of which one group wins."""
+    worker = await act.worker()
+    await act.start("timer", BEGIN_WAITING)
+    await act.complete(worker, worker.calls[0], wait=Wait(WaitKind.ALL_OF, (timer(1_000), timer(5_000))))
+    await act.rig.advance(5_000)
+    await act.decide(worker, worker.calls[1], DecisionKind.FORCE_COMPLETE)
+    await act.start("combination", BEGIN_WAITING)
+    conditions = (timer(HOUR, "expired"), channel("a"), channel("b", 1, None))
+    await act.complete(worker, worker.calls[2], wait=Wait(WaitKind.ANY_COMBINATION, conditions, ((0, 1), (1, 2))))
+    await act.publish("combination", "b", b"1", b"2", request="p-1")
+    await act.publish("combination", "a", b"3", request="p-2")
+    await act.complete(worker, worker.calls[3], decision=Decision(DecisionKind.FORCE_FAIL, reason="out of stock"))
+
+
+async def failures(act: Act) -> None:
+    """Retries with backoff, a wait_for that is given up, a recovery Step, and a Flow that fails."""
+    worker = await act.worker()
+    options = StepOptions(
+        wait_for_retry=ONCE,
+        wait_for_failure=WaitForFailurePolicy.PROCEED,
+        execute_retry=RetryPolicy(initial_interval_ms=500, maximum_attempts=2, jitter=0.5),
+        recovery=RecoveryStep("Next", False, StepOptions(execute_retry=ONCE)),
+    )
+    await act.start("recovered", StepPlan("Begin", b"1", True, options))
+    await act.fail(worker, worker.calls[0])
+    await act.fail(worker, worker.calls[1])
+    await act.rig.advance(1_000)
+    await act.fail(worker, worker.calls[2], Failure("OSError", "again", retry_after_ms=10))
+    await act.decide(worker, worker.calls[3], DecisionKind.FORCE_COMPLETE)
+    await act.start("failed", StepPlan("Begin", b"1", False, StepOptions(execute_retry=ONCE)))
+    await act.fail(worker, worker.calls[4])
+    await act.start("slow", StepPlan("Begin", b"1", False, StepOptions(execute_timeout_ms=2_000, execute_retry=ONCE)))
+    await act.rig.advance(2_000)
+
+
+async def losses(act: Act) -> None:
+    """A worker that is lost twice, one that comes too late, and one that declines."""
+    first = await act.worker("w-1", 1)
+    await act.start("lost", BEGIN)
+    token = first.calls[0].call.token
+    await act.lose(first)
+    second = await act.worker("w-2", 1)
+    await act.lose(second)
+    third = await act.worker("w-3", 1)
+    await act.rig.advance(1_000)
+    late = Response(decision=Decision(DecisionKind.DEAD_END))
+    third.say(c.CompleteCall(third.session, third.calls[0].stream, token, late))
+    await act.rig.decided()
+    call = third.calls[0]
+    third.say(c.DeclineCall(third.session, call.stream, call.call.token, "NO_CAPACITY"))
+    await act.rig.decided()
+    fourth = await act.worker("w-4", 1)
+    await act.decide(fourth, fourth.calls[0], DecisionKind.GRACEFUL_COMPLETE)
+
+
+async def writes_from_outside(act: Act) -> None:
+    """RPCs with every effect, Attributes, and messages that nobody takes."""
+    worker = await act.worker()
+    await act.start("outside", None)
+    answers = Answers()
+
+    def invoke(caller: CallerId) -> c.InvokeRpc:
+        expires_at = act.rig.clock.at + 10_000
+        return c.InvokeRpc(caller, FlowId("outside"), None, "get", b"1", RequestId("rpc"), b"rpc", 10_000, expires_at)
+
+    act.rig.engine.invoke(invoke, answers)
+    await act.rig.decided()
+    await act.complete(
+        worker,
+        worker.calls[0],
+        output=b"[7]",
+        writes=(("seen", b"1"),),
+        publications=(("news", b'"a"'), ("news", b'"b"')),
+        recorded=(("why", b'"asked"'),),
+        next_steps=(NEXT_WAITING,),
+    )
+    for number, value in enumerate((b'"x"', None, b'"y"')):
+        write = c.SetAttribute(FlowId("outside"), None, "note", value, RequestId(f"set-{number}"), b"digest")
+        await act.rig.answer(write)
+    await act.publish("outside", "news", b'"c"')
+    await act.complete(worker, worker.calls[1], wait=Wait(WaitKind.ALL_OF, (channel("news", 2, 2),)))
+    await act.decide(worker, worker.calls[2], DecisionKind.DEAD_END)
+
+
+async def stops(act: Act) -> None:
+    """Stops of every type, one of them while a handler runs, whose result is refused."""
+    worker = await act.worker()
+    await act.start("canceled", BEGIN)
+    await act.stop("canceled", StopType.CANCEL)
+    await act.decide(worker, worker.calls[0], DecisionKind.DEAD_END)
+    await act.start("stopped", BEGIN_WAITING)
+    await act.complete(worker, worker.calls[1], wait=Wait(WaitKind.ALL_OF, (timer(HOUR), channel("wake"))))
+    await act.stop("stopped", StopType.FAIL)
+    await act.start("terminated", None)
+    await act.stop("terminated", StopType.TERMINATE)
+
+
+async def executions_of_one_id(act: Act) -> None:
+    """An ID that is started again after the end, and again in the middle."""
+    for number, policy in enumerate((IdReusePolicy.ALLOW_IF_NOT_RUNNING, IdReusePolicy.ALLOW_TERMINATE_IF_RUNNING) * 2):
+        await act.rig.answer(
+            start_command(
+                "again",
+                run_id=RunId(f"run-again-{number}"),
+                request_id=RequestId(f"start-again-{number}"),
+                id_reuse_policy=policy,
+                start_step=None,
+            )
+        )
+        if number == 1:
+            await act.stop("again", StopType.CANCEL)
+
+
+async def still_open(act: Act) -> None:
+    """Runs that wait for a Timer, for a Channel, for a retry, and for a worker."""
+    worker = await act.worker()
+    await act.start("parked", BEGIN_WAITING)
+    await act.complete(worker, worker.calls[0], wait=Wait(WaitKind.ANY_OF, (timer(24 * HOUR), channel("wake"))))
+    await act.start("listening", BEGIN_WAITING)
+    await act.complete(worker, worker.calls[1], wait=Wait(WaitKind.ALL_OF, (channel("wake", 3, None),)))
+    await act.publish("listening", "wake", b"1", b"2")
+    slow = StepOptions(execute_retry=RetryPolicy(initial_interval_ms=2 * HOUR, maximum_interval_ms=2 * HOUR))
+    await act.start("backing-off", StepPlan("Begin", b"1", False, slow))
+    await act.fail(worker, worker.calls[2])
+    await act.start("running", BEGIN)
+    await act.start("running-wait-for", BEGIN_WAITING)
+    await act.start("ready", BEGIN)
+
+
+ACTS: tuple[Callable[[Act], Awaitable[None]], ...] = (
+    order_with_approval,
+    timers,
+    failures,
+    losses,
+    writes_from_outside,
+    stops,
+    executions_of_one_id,
+    still_open,
+)
+"""In the order of the recording; the last one leaves handlers running when the server is killed."""
