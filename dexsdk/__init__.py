@@ -67,10 +67,10 @@ from dexsdk.results import (
 )
 from dexsdk.rpc import RPCResult, rpc
 from dexsdk.schema import PersistenceSchema
-from dexsdk.status import FlowErrorType, FlowStatus, StepOutcome, StopOutcome
+from dexsdk.status import FlowErrorType, FlowStatus, SkipTimerOutcome, StepOutcome, StopOutcome
 from dexsdk.step import Step, StepList
 from dexsdk.step_execution import StepExecutionId
-from dexsdk.timer import Timer
+from dexsdk.timer import Timer, TimerId
 from dexsdk.wait import ConditionCombination, Wait
 from dexsdk.worker import AsyncWorker, Worker
 
@@ -125,6 +125,7 @@ __all__ = [
     "RequestConflictError",
     "RetryAfter",
     "RetryPolicy",
+    "SkipTimerOutcome",
     "StartFlowOptions",
     "Step",
     "StepCompletion",
@@ -139,6 +140,7 @@ __all__ = [
     "StopResult",
     "StopType",
     "Timer",
+    "TimerId",
     "TlsOptions",
     "ValueMappingError",
     "ValueTooLargeError",

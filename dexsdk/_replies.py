@@ -18,7 +18,7 @@ from dexsdk.results import (
     StepCompletion,
     StopResult,
 )
-from dexsdk.status import FlowErrorType, FlowStatus, StopOutcome
+from dexsdk.status import FlowErrorType, FlowStatus, SkipTimerOutcome, StopOutcome
 
 
 def to_run_id(body: bytes) -> str:
@@ -83,6 +83,11 @@ def to_stop_result(body: bytes) -> StopResult:
     """Read the answer of a stop."""
     reply = pb.StopFlowReply.FromString(body)
     return StopResult(StopOutcome(reply.outcome), FlowStatus(reply.status))
+
+
+def to_skip_outcome(body: bytes) -> SkipTimerOutcome:
+    """Read the answer of a skip."""
+    return SkipTimerOutcome(pb.SkipTimerReply.FromString(body).outcome)
 
 
 def to_health_info(body: bytes, duration_s: float) -> HealthInfo:

@@ -36,8 +36,9 @@ from dexsdk.errors import FlowDefinitionError
 from dexsdk.options import IdReusePolicy, StartFlowOptions, StopFlowOptions, StopType
 from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryPage, StopResult
 from dexsdk.rpc import RPC_TIMEOUT_MS_MAX
-from dexsdk.status import StepOutcome
+from dexsdk.status import SkipTimerOutcome, StepOutcome
 from dexsdk.step_execution import StepExecutionId
+from dexsdk.timer import TimerId
 
 HEALTH_PATH = "/dexpb.v1.AdminService/CheckHealth"
 
@@ -203,6 +204,17 @@ class Verbs:
             request_id=self._request_id(guard.get("request_id")),
         )
         return ask(Request("publish", "Publish", message.SerializeToString(), replies.to_nothing, flow_id))
+
+    def skip_timer(self, flow_id: str, step: StepExecutionId, timer: TimerId) -> Conversation[SkipTimerOutcome]:
+        """See Client.skip_timer."""
+        message = pb.SkipTimerRequest(
+            flow_id=check_name(flow_id, "Flow ID"),
+            step_execution_id=self._registry.step_execution_id(step),
+            condition_id=timer.condition_id or "",
+            condition_index=timer.index or 0,
+            request_id=self._request_id(None),
+        )
+        return ask(Request("skip_timer", "SkipTimer", message.SerializeToString(), replies.to_skip_outcome, flow_id))
 
     def stop_flow(self, flow_id: str, options: StopFlowOptions | None) -> Conversation[StopResult]:
         """See Client.stop_flow."""

@@ -22,8 +22,9 @@ from dexsdk.flow import FlowRef
 from dexsdk.options import StartFlowOptions, StopFlowOptions
 from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryEvent, HistoryPage, StopResult
 from dexsdk.rpc import RpcMethod, RpcMethodWithInput
-from dexsdk.status import StepOutcome
+from dexsdk.status import SkipTimerOutcome, StepOutcome
 from dexsdk.step_execution import StepExecutionId
+from dexsdk.timer import TimerId
 
 T = TypeVar("T")
 In = TypeVar("In")
@@ -118,6 +119,10 @@ class AsyncClient:
     ) -> StepOutcome:
         """See Client."""
         return await self._caller.carry(self._verbs.wait_for_step_completion(flow_id, step, timeout))
+
+    async def skip_timer(self, flow_id: str, step: StepExecutionId, timer: TimerId) -> SkipTimerOutcome:
+        """See Client."""
+        return await self._caller.carry(self._verbs.skip_timer(flow_id, step, timer))
 
     async def stop_flow(self, flow_id: str, options: StopFlowOptions | None = None) -> StopResult:
         """See Client."""

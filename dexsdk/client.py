@@ -23,8 +23,9 @@ from dexsdk.flow import FlowRef
 from dexsdk.options import StartFlowOptions, StopFlowOptions
 from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryEvent, HistoryPage, StopResult
 from dexsdk.rpc import RpcMethod, RpcMethodWithInput
-from dexsdk.status import StepOutcome
+from dexsdk.status import SkipTimerOutcome, StepOutcome
 from dexsdk.step_execution import StepExecutionId
+from dexsdk.timer import TimerId
 
 T = TypeVar("T")
 In = TypeVar("In")
@@ -160,6 +161,20 @@ class Client:
             FlowNotActiveError: the Flow closed first.
         """
         return self._caller.carry(self._verbs.wait_for_step_completion(flow_id, step, timeout))
+
+    def skip_timer(self, flow_id: str, step: StepExecutionId, timer: TimerId) -> SkipTimerOutcome:
+        """Make a Timer count as fired, now or as soon as its Step execution waits for it [TIMER-8, TIMER-9].
+
+        Args:
+            flow_id: The Flow, which must be active.
+            step: The Step execution; it need not exist yet.
+            timer: Which of the Wait's Timers.
+
+        Raises:
+            DexServiceError: NOT_FOUND, the Wait has no such Timer; FAILED_PRECONDITION, the Step execution has ended.
+            FlowNotActiveError: the Flow is closed.
+        """
+        return self._caller.carry(self._verbs.skip_timer(flow_id, step, timer))
 
     def stop_flow(self, flow_id: str, options: StopFlowOptions | None = None) -> StopResult:
         """End a Flow, or learn how it had ended before [STOP-1, STOP-2]."""

@@ -5,6 +5,9 @@ from abc import ABC, abstractmethod
 from dexpb.v1 import frames
 from dexsdk._names import check_name
 
+CONDITIONS_MAX = 1_000
+"""Conditions in one Wait [WAIT-12]."""
+
 
 class Condition(ABC):
     """One condition of a Wait; made by ``Timer`` and by the ``for_...`` methods of Channels."""

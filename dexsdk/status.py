@@ -58,3 +58,14 @@ class StopOutcome(Enum):
     """The request closed the Flow."""
     ALREADY_CLOSED = "ALREADY_CLOSED"
     """The Flow had a terminal status before; it is unchanged."""
+
+
+class SkipTimerOutcome(Enum):
+    """What a request to skip a timer did [TIMER-9]."""
+
+    APPLIED = "APPLIED"
+    """The timer counts as fired now."""
+    REMEMBERED = "REMEMBERED"
+    """The Step execution does not wait yet; the timer is skipped as soon as it does."""
+    ALREADY_FIRED = "ALREADY_FIRED"
+    """The timer fired, or was skipped, before."""

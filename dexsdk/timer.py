@@ -1,10 +1,12 @@
 """Durable timers as conditions of a Wait [TIMER-1..5]."""
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from dexpb.v1 import frames
 from dexsdk._durations import Duration, to_duration_ms, to_instant_ms
-from dexsdk.condition import Condition
+from dexsdk._names import check_name
+from dexsdk.condition import CONDITIONS_MAX, Condition
 
 
 class Timer(Condition):
@@ -40,3 +42,29 @@ class Timer(Condition):
     def to_frame(self) -> frames.Condition:
         """Give the timer as it travels."""
         return self._frame
+
+
+@dataclass(frozen=True)
+class TimerId:
+    """Names one Timer of a Wait from outside [TIMER-8]."""
+
+    condition_id: str | None = None
+    index: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.condition_id is None) == (self.index is None):
+            raise ValueError("a TimerId is either a condition ID or an index")
+        if self.condition_id is not None:
+            check_name(self.condition_id, "condition ID")
+        elif isinstance(self.index, bool) or not isinstance(self.index, int) or not 0 <= self.index < CONDITIONS_MAX:
+            raise ValueError(f"index of a Timer is {self.index!r}, allowed are 0 to {CONDITIONS_MAX - 1}")
+
+    @staticmethod
+    def by_condition_id(condition_id: str) -> "TimerId":
+        """Name a Timer by its condition ID."""
+        return TimerId(condition_id=condition_id)
+
+    @staticmethod
+    def by_condition_index(index: int) -> "TimerId":
+        """Name a Timer by its position among the Wait's Timers, from 0."""
+        return TimerId(index=index)

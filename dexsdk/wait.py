@@ -3,11 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from dexpb.v1 import frames
-from dexsdk.condition import Condition
+from dexsdk.condition import CONDITIONS_MAX, Condition
 from dexsdk.errors import ValueTooLargeError
-
-CONDITIONS_MAX = 1_000
-"""Conditions in one Wait [WAIT-12]."""
 
 COMBINATIONS_MAX = 100
 """Combinations in one Wait [WAIT-12]."""

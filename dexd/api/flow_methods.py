@@ -117,6 +117,7 @@ class FlowMethods:
             "SetAttribute": Method(
                 pb.SetAttributeRequest, _with_id(requests.to_set_attribute), request, replies.from_reply
             ),
+            "SkipTimer": Method(pb.SkipTimerRequest, _with_id(requests.to_skip_timer), request, replies.from_reply),
             "StopFlow": Method(pb.StopFlowRequest, _with_id(requests.to_stop_flow), request, replies.from_reply),
             "InvokeRpc": Method(pb.InvokeRpcRequest, self._to_invoke_rpc, self._engine.invoke, replies.from_rpc_output),
         }

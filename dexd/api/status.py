@@ -106,6 +106,16 @@ ERROR_TABLE: Final[Mapping[Code, ErrorRow]] = {
         "The text is not a Step execution ID.",
         "Use <StepType>-<n>, as shown in the Flow's history.",
     ),
+    Code.STEP_NOT_WAITING: ErrorRow(
+        _S.FAILED_PRECONDITION,
+        "The Step execution has ended, or is past its Wait and the timer had not fired.",
+        "Look at the Flow's history; there is nothing left to skip.",
+    ),
+    Code.TIMER_NOT_FOUND: ErrorRow(
+        _S.NOT_FOUND,
+        "The Wait of the Step execution has no Timer with that condition ID or index.",
+        "Use a condition ID or an index from 0 among the Timers of the Wait, as shown in the Flow's history.",
+    ),
     Code.PROTOCOL_MISMATCH: ErrorRow(
         _S.FAILED_PRECONDITION,
         "The protocol version intervals of worker and server do not meet.",

@@ -14,7 +14,14 @@ from dexd.codec.views import (
     ListPage,
     StepWait,
 )
-from dexd.core.outcome import AttributeAccepted, PublishAccepted, Reply, StartFlowAccepted, StopFlowResult
+from dexd.core.outcome import (
+    AttributeAccepted,
+    PublishAccepted,
+    Reply,
+    SkipTimerResult,
+    StartFlowAccepted,
+    StopFlowResult,
+)
 from dexd.core.values import FlowErrorType
 from dexpb.v1 import flow_service_pb2 as pb
 
@@ -28,6 +35,8 @@ def from_reply(reply: Reply) -> Message:
             return pb.PublishReply(message_ids=reply.message_ids)
         case AttributeAccepted():
             return pb.SetAttributeReply()
+        case SkipTimerResult():
+            return pb.SkipTimerReply(outcome=reply.outcome.name)
         case StopFlowResult():
             outcome = "APPLIED" if reply.applied else "ALREADY_CLOSED"
             return pb.StopFlowReply(outcome=outcome, status=reply.status.name)

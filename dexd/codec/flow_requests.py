@@ -12,11 +12,11 @@ import msgspec
 
 from dexd.codec.faults import VALUE_BYTES_MAX, key_fault, name_fault, owned_name_fault, plan_fault
 from dexd.codec.step_plans import plan_of_start_step
-from dexd.core.commands import InvokeRpc, PublishMessages, SetAttribute, StartFlow, StopFlow
-from dexd.core.config import PENDING_MESSAGES_MAX
+from dexd.core.commands import InvokeRpc, PublishMessages, SetAttribute, SkipTimer, StartFlow, StopFlow
+from dexd.core.config import CONDITIONS_MAX, PENDING_MESSAGES_MAX
 from dexd.core.ids import CallerId, FlowId, RequestId, RunId, StepExecutionId
 from dexd.core.rejections import Code, Rejection
-from dexd.core.values import FlowStatus, IdReusePolicy, StepPlan, StopType
+from dexd.core.values import FlowStatus, IdReusePolicy, StepPlan, StopType, TimerId
 from dexd.log.event_log import RunFilter
 from dexpb.v1 import flow_service_pb2 as pb
 
@@ -165,6 +165,27 @@ def to_set_attribute(request: pb.SetAttributeRequest, fresh: RequestId) -> SetAt
         value,
         RequestId(request.request_id) if request.request_id else fresh,
         _digest("set_attribute", request.key, *(() if value is None else (value,))),
+    )
+
+
+def to_skip_timer(request: pb.SkipTimerRequest, fresh: RequestId) -> SkipTimer | Rejection:
+    """Read which Timer is to be skipped: by its condition ID, or by its position among the Timers [TIMER-8]."""
+    condition_id, index = request.condition_id, request.condition_index
+    refusal = (
+        _refuse_target(request.flow_id, request.run_id, request.request_id)
+        or _refuse_step_execution_id(request.step_execution_id)
+        or (_refuse_fault(name_fault(condition_id, "condition_id"), "condition_id") if condition_id else None)
+        or _refuse_outside(index, "condition_index", 0, 0 if condition_id else CONDITIONS_MAX - 1)
+    )
+    if refusal is not None:
+        return refusal
+    return SkipTimer(
+        FlowId(request.flow_id),
+        _run_id(request.run_id),
+        StepExecutionId(request.step_execution_id),
+        TimerId(condition_id, index),
+        RequestId(request.request_id) if request.request_id else fresh,
+        _digest("skip_timer", request.step_execution_id, condition_id, str(index)),
     )
 
 

@@ -1,7 +1,7 @@
 """What clients command: each method answers one command, from the run it concerns to the events and the reply."""
 
 from dexd.core import commands as c
-from dexd.core.events import FlowStarted
+from dexd.core.events import FlowStarted, TimerSkipped
 from dexd.core.flow.decide_external import (
     decide_publish,
     decide_set_attribute,
@@ -13,13 +13,20 @@ from dexd.core.flow.decide_external import (
 from dexd.core.flow.decide_start import decide_start
 from dexd.core.flow.scheduling import decide_schedule
 from dexd.core.flow.state import RunState
+from dexd.core.flow.timer_skips import decide_skip_timer
 from dexd.core.ids import StreamId
 from dexd.core.matching.rpc_desk import RpcDesk
-from dexd.core.outcome import AttributeAccepted, PublishAccepted, StartFlowAccepted, StopFlowResult
+from dexd.core.outcome import (
+    AttributeAccepted,
+    PublishAccepted,
+    SkipTimerResult,
+    StartFlowAccepted,
+    StopFlowResult,
+)
 from dexd.core.rejections import Rejection
 from dexd.core.runs import Runs
 from dexd.core.turn import Answer, Route, Turn
-from dexd.core.values import FlowStatus, StopType
+from dexd.core.values import FlowStatus, SkipOutcome, StopType
 
 
 class ClientCommands:
@@ -36,6 +43,7 @@ class ClientCommands:
             c.StartFlow: self.start_flow,
             c.PublishMessages: self.publish,
             c.SetAttribute: self.set_attribute,
+            c.SkipTimer: self.skip_timer,
             c.StopFlow: self.stop_flow,
             c.InvokeRpc: self.invoke_rpc,
             c.AbandonRpc: self.abandon_rpc,
@@ -95,6 +103,25 @@ class ClientCommands:
             turn.emit(run, decided)
         return AttributeAccepted()
 
+    def skip_timer(self, turn: Turn, command: c.SkipTimer) -> Answer:
+        """Make a Timer count as fired, now or once it exists [TIMER-9]."""
+        run = self._target(command)
+        if isinstance(run, Rejection):
+            return run
+        known = remembered(run, command.request_id, command.digest)
+        if isinstance(known, Rejection):
+            return known
+        if known is not None:
+            return SkipTimerResult(SkipOutcome[known.answer.decode()])
+        decided = decide_skip_timer(run, command)
+        if isinstance(decided, Rejection):
+            return decided
+        if isinstance(decided, SkipOutcome):
+            return SkipTimerResult(decided)
+        turn.emit(run, decided)
+        is_applied = isinstance(decided, TimerSkipped)
+        return SkipTimerResult(SkipOutcome.APPLIED if is_applied else SkipOutcome.REMEMBERED)
+
     def stop_flow(self, turn: Turn, command: c.StopFlow) -> Answer:
         """Close a Flow from outside. The reply and history always agree on who closed it [STOP-2]."""
         run = self._target(command)
@@ -123,7 +150,7 @@ class ClientCommands:
         self._rpcs.abandon(turn, command)
         return None
 
-    def _target(self, command: c.PublishMessages | c.SetAttribute | c.StopFlow) -> RunState | Rejection:
+    def _target(self, command: c.PublishMessages | c.SetAttribute | c.SkipTimer | c.StopFlow) -> RunState | Rejection:
         run = self._runs.latest.get(command.flow_id)
         if run is None:
             return refuse_unknown(command.flow_id)

@@ -11,6 +11,7 @@ from dexd.core.ids import (
     RequestId,
     RunId,
     SessionId,
+    StepExecutionId,
     StreamNumber,
     WorkerId,
 )
@@ -23,6 +24,7 @@ from dexd.core.values import (
     Standing,
     StepPlan,
     StopType,
+    TimerId,
     Token,
 )
 
@@ -66,6 +68,17 @@ class SetAttribute(msgspec.Struct, frozen=True, gc=False):
     run_id: RunId | None
     key: str
     value: bytes | None
+    request_id: RequestId
+    digest: bytes
+
+
+class SkipTimer(msgspec.Struct, frozen=True, gc=False):
+    """Make a Timer count as fired, now or as soon as its Wait is installed. Reply: SkipTimerResult."""
+
+    flow_id: FlowId
+    run_id: RunId | None
+    step_execution_id: StepExecutionId
+    timer: TimerId
     request_id: RequestId
     digest: bytes
 
@@ -204,7 +217,7 @@ class BeginShutdown(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-ClientCommand: TypeAlias = StartFlow | PublishMessages | SetAttribute | InvokeRpc | AbandonRpc | StopFlow
+ClientCommand: TypeAlias = StartFlow | PublishMessages | SetAttribute | SkipTimer | InvokeRpc | AbandonRpc | StopFlow
 WorkerCommand: TypeAlias = (
     OpenSession
     | LoseSession

@@ -82,6 +82,8 @@ RECORDED_EVENTS_MAX = 100
 CONDITIONS_MAX = 1_000
 COMBINATIONS_MAX = 100
 """Size of one Wait [WAIT-12]."""
+TIMER_SKIPS_MAX = 100
+"""Timers of one run that wait to be skipped [TIMER-9]."""
 STEP_LOCALS_BYTES_MAX = 1024 * 1024
 """Locals of one Step execution [STEP-5]."""
 DURATION_MS_MAX = 36_525 * 86_400_000

@@ -21,6 +21,7 @@ from dexd.core.values import (
     Resolution,
     Standing,
     StepOptions,
+    TimerId,
     Wait,
 )
 
@@ -138,6 +139,23 @@ class TimerFired(msgspec.Struct, array_like=True, frozen=True, gc=False):
     condition_index: int
 
 
+class TimerSkipped(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A Timer of an installed Wait counts as fired from now on, at somebody's wish [TIMER-8]."""
+
+    step_execution_id: StepExecutionId
+    condition_index: int
+    request: RequestRecord | None = None
+    """None when the wish was older than the Wait."""
+
+
+class TimerSkipRequested(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A Timer is to be skipped as soon as the Step execution waits [TIMER-9]."""
+
+    step_execution_id: StepExecutionId
+    timer: TimerId
+    request: RequestRecord
+
+
 class ExecuteCompleted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """execute returned a decision; the Steps it schedules follow as StepScheduled in the same commit."""
 
@@ -241,6 +259,8 @@ Event: TypeAlias = (
     | WaitForFailed
     | ConditionsMet
     | TimerFired
+    | TimerSkipped
+    | TimerSkipRequested
     | ExecuteCompleted
     | ExecuteFailed
     | StepCanceled
@@ -262,6 +282,8 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     WaitForFailed,
     ConditionsMet,
     TimerFired,
+    TimerSkipped,
+    TimerSkipRequested,
     ExecuteCompleted,
     ExecuteFailed,
     StepCanceled,

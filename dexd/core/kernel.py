@@ -23,7 +23,7 @@ from dexd.core.runs import Runs
 from dexd.core.turn import Answer, Route, Turn
 from dexd.core.worker_commands import WorkerCommands
 
-_OF_A_FLOW = (c.StartFlow, c.PublishMessages, c.SetAttribute, c.InvokeRpc, c.StopFlow)
+_OF_A_FLOW = (c.StartFlow, c.PublishMessages, c.SetAttribute, c.SkipTimer, c.InvokeRpc, c.StopFlow)
 _RESULTS = (c.CompleteCall, c.FailCall)
 
 

@@ -8,7 +8,7 @@ from dexd.core.effects import Effect
 from dexd.core.events import Event
 from dexd.core.ids import RunId, StreamId
 from dexd.core.rejections import Rejection
-from dexd.core.values import FlowStatus
+from dexd.core.values import FlowStatus, SkipOutcome
 
 
 class RecordedEvent(msgspec.Struct, frozen=True, gc=False):
@@ -44,7 +44,13 @@ class StopFlowResult(msgspec.Struct, frozen=True, gc=False):
     status: FlowStatus
 
 
-Reply: TypeAlias = StartFlowAccepted | PublishAccepted | AttributeAccepted | StopFlowResult
+class SkipTimerResult(msgspec.Struct, frozen=True, gc=False):
+    """What became of the timer [TIMER-9]."""
+
+    outcome: SkipOutcome
+
+
+Reply: TypeAlias = StartFlowAccepted | PublishAccepted | AttributeAccepted | StopFlowResult | SkipTimerResult
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):

@@ -17,6 +17,8 @@ from dexd.core.events import (
     StaleResultRejected,
     StepDispatched,
     TimerFired,
+    TimerSkipped,
+    TimerSkipRequested,
     WaitForCompleted,
 )
 from dexd.core.flow.evolve import evolve
@@ -123,7 +125,7 @@ class Turn:
         changes = self.waits.get(run.run_id)
         if changes is None:
             changes = self.waits[run.run_id] = WaitChanges(run)
-        if isinstance(event, WaitForCompleted | TimerFired):
+        if isinstance(event, WaitForCompleted | TimerFired | TimerSkipped):
             changes.steps[event.step_execution_id] = None
         if isinstance(event, ChannelPublished):
             changes.channels[event.channel] = None
@@ -132,13 +134,15 @@ class Turn:
                 changes.channels[channel] = None
 
 
-_WAIT_CHANGING = frozenset((WaitForCompleted, TimerFired, ChannelPublished, ExecuteCompleted, RpcCompleted))
+_WAIT_CHANGING = frozenset(
+    (WaitForCompleted, TimerFired, TimerSkipped, ChannelPublished, ExecuteCompleted, RpcCompleted)
+)
 
 _TOUCHING = frozenset(
     event_type
     for event_type in EVENT_TYPES
     if "step_execution_id" in event_type.__struct_fields__
-    and event_type not in (StepDispatched, MethodPending, StaleResultRejected)
+    and event_type not in (StepDispatched, MethodPending, StaleResultRejected, TimerSkipRequested)
 )
 """Events after which a Step execution's open call may have to change; a dispatch brings its call along itself."""
 

@@ -102,6 +102,16 @@ class StepOutcome(IntEnum):
     CANCELED = 3
 
 
+class SkipOutcome(IntEnum):
+    """What a request to skip a timer did [TIMER-9]."""
+
+    APPLIED = 1
+    REMEMBERED = 2
+    """The Step execution does not wait yet; the timer is skipped when it does."""
+    ALREADY_FIRED = 3
+    """It fired, or was skipped, before."""
+
+
 class Resolution(IntEnum):
     """What follows a failed attempt."""
 
@@ -197,6 +207,14 @@ class Condition(msgspec.Struct, array_like=True, frozen=True, gc=False):
     at_least: int = 0
     at_most: int | None = None
     """Channel: None takes all that are queued [CHAN-4]."""
+
+
+class TimerId(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Names a Timer of a Wait: by its condition ID, or by its position among the Wait's Timers [TIMER-8]."""
+
+    condition_id: str = ""
+    index: int = 0
+    """From 0; only counts without a condition ID."""
 
 
 class Wait(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -158,6 +158,7 @@ def test_start_without_code_takes_what_a_worker_announced(api: ApiClient, flow_i
         ("InvokeRpc", pb.InvokeRpcRequest),
         ("WaitForFlow", pb.WaitForFlowRequest),
         ("WaitForStepCompletion", pb.WaitForStepCompletionRequest),
+        ("SkipTimer", pb.SkipTimerRequest),
         ("StopFlow", pb.StopFlowRequest),
     ],
 )

@@ -108,6 +108,18 @@ def test_stop_says_whether_it_was_this_call_that_ended_the_flow(dex: Dex) -> Non
     assert (dex.code, result["error_type"], result["error_message"]) == (1, "CLIENT_API_FAILED", "not today")
 
 
+def test_a_timer_is_skipped_and_its_step_goes_on(dex: Dex) -> None:
+    """[SURF-21, TIMER-9] The reminder wins over the approval that comes after it, and the order waits once more."""
+    dex("flow", "start", "OrderFlow", "--id", "skipped", "--input", ORDER)
+    skip = ("flow", "skip-timer", "skipped", "ShipStep-1", "--index", "0")
+    assert dex(*skip)["outcome"] in ("APPLIED", "REMEMBERED")
+    dex("flow", "publish", "skipped", "approval", "true")
+    result = dex("flow", "result", "skipped", "--wait", "--timeout", "30")
+    assert result["completions"][0]["step_execution_id"] == "ShipStep-2"
+    dex(*skip, "--condition-id", "both")
+    assert (dex.code, dex.error["code"]) == (4, "FLOW_NOT_ACTIVE")
+
+
 def test_an_attribute_is_set_exactly_and_deleted_by_null(dex: Dex) -> None:
     """[ATTR-1, VAL-3] no int passes through a double."""
     dex("flow", "start", "OrderFlow", "--id", "attributes", "--input", ORDER)

@@ -44,6 +44,7 @@ from dexd.core.values import (
     StepOptions,
     StepPlan,
     StopType,
+    TimerId,
     Token,
     Wait,
     WaitForFailurePolicy,
@@ -384,6 +385,14 @@ def set_attribute(
 ) -> c.SetAttribute:
     run = None if run_id is None else RunId(run_id)
     return c.SetAttribute(FlowId(flow_id), run, key, value, RequestId(request_id), digest(request_id))
+
+
+def skip_timer(
+    step_id: str, timer_id: TimerId, *, run_id: str | None = None, request_id: str = "r", content: bytes = b""
+) -> c.SkipTimer:
+    run = None if run_id is None else RunId(run_id)
+    request = RequestId(request_id)
+    return c.SkipTimer(FLOW, run, StepExecutionId(step_id), timer_id, request, content or digest(request_id))
 
 
 def stop(

@@ -18,6 +18,7 @@ from dexd.core.flow.decide_failure import INVALID_RESULT, decide_attempt_failed,
 from dexd.core.flow.messages import message_ids, refuse_overflow
 from dexd.core.flow.scheduling import decide_schedule
 from dexd.core.flow.state import RunState, StepExecution
+from dexd.core.flow.timer_skips import decide_remembered_skips
 from dexd.core.ids import MessageId
 from dexd.core.rejections import Rejection
 from dexd.core.values import (
@@ -39,7 +40,8 @@ def decide_wait_for_completed(run: RunState, step: StepExecution, response: Resp
 
     1. A result that the server finds invalid fails the Flow with INVALID_USER_FLOW_CODE, nothing applied [DEC-8].
     2. Publications over a limit are a failed attempt [CHAN-10].
-    3. Timers become absolute, counted from now, and those due fire in the order of their instants [TIMER-1, TIMER-3].
+    3. Timers become absolute, counted from now; those that are to be skipped are [TIMER-9], and those due fire in the
+       order of their instants [TIMER-1, TIMER-3].
     """
     problem = _invalid_wait(response.wait) or _invalid_effects(response)
     if problem or response.wait is None:
@@ -58,7 +60,11 @@ def decide_wait_for_completed(run: RunState, step: StepExecution, response: Resp
         response.locals,
         response.recorded,
     )
-    return [completed, *decide_due_timers(step, wait, (), now=now)]
+    if step.step_execution_id not in run.skips:
+        return [completed, *decide_due_timers(step, wait, (), now=now)]
+    skipped = decide_remembered_skips(run, step, wait)
+    due = decide_due_timers(step, wait, [event.condition_index for event in skipped], now=now)
+    return [completed, *skipped, *due]
 
 
 def decide_due_timers(step: StepExecution, wait: Wait, fired: Sequence[int], *, now: int) -> list[TimerFired]:

@@ -4,26 +4,22 @@ Live handling and replay both end here, so whatever a rule needs must be put int
 event for a Step execution that does not exist is a broken log and raises KeyError.
 """
 
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Callable
 from typing import Any
 
 from dexd.core import events as e
-from dexd.core.config import ACCEPTED_REMEMBERED_MAX, REQUESTS_REMEMBERED_MAX, REQUESTS_REMEMBERED_MS
-from dexd.core.flow.state import RememberedRequest, RunState, StepExecution, StepPhase
-from dexd.core.ids import MessageId
+from dexd.core.config import ACCEPTED_REMEMBERED_MAX
+from dexd.core.flow.contents import dequeue, enqueue, forget_skips, remember, unwatch, watched_channels, write
+from dexd.core.flow.state import RunState, StepExecution, StepPhase
 from dexd.core.outcome import RecordedEvent
 from dexd.core.values import (
     Completion,
-    Condition,
-    ConditionKind,
     ConditionResult,
     DecisionKind,
     FlowStatus,
     Message,
     Method,
     RecoveryError,
-    RequestRecord,
     Resolution,
     WaitKind,
 )
@@ -62,6 +58,8 @@ def _begin(event: e.FlowStarted, recorded: RecordedEvent) -> RunState:
 
 
 def _step_scheduled(state: RunState, event: e.StepScheduled, at: int) -> None:
+    if state.skips and not event.has_wait_for:
+        forget_skips(state, event.step_execution_id)
     state.counters[event.step_type] = event.number
     state.steps[event.step_execution_id] = StepExecution(
         step_execution_id=event.step_execution_id,
@@ -105,10 +103,12 @@ def _step_delivery_lost(state: RunState, event: e.StepDeliveryLost, at: int) -> 
 def _wait_for_completed(state: RunState, event: e.WaitForCompleted, at: int) -> None:
     step = state.steps[event.step_execution_id]
     _accept(state, step)
-    _write(state, event.writes)
+    write(state, event.writes)
     for message_id, channel, value in event.messages:
-        _enqueue(state, channel, Message(message_id, value, at))
+        enqueue(state, channel, Message(message_id, value, at))
     step.locals = dict(event.locals)
+    if state.skips:
+        forget_skips(state, step.step_execution_id)
     if event.wait.kind is WaitKind.SKIP:
         _begin_execute(step)
         return
@@ -116,7 +116,7 @@ def _wait_for_completed(state: RunState, event: e.WaitForCompleted, at: int) -> 
     step.wait = event.wait
     step.fired = ()
     step.wait_version = state.version + 1
-    for channel in _watched(event.wait.conditions):
+    for channel in watched_channels(event.wait.conditions):
         state.watchers.setdefault(channel, {})[step.step_execution_id] = None
 
 
@@ -125,6 +125,7 @@ def _wait_for_failed(state: RunState, event: e.WaitForFailed, at: int) -> None:
     if event.resolution is Resolution.PROCEED:
         if event.is_reported:
             _remember_token(state, step)
+        forget_skips(state, step.step_execution_id)
         step.wait_for_failed = True
         step.recovery_error = RecoveryError(event.failure.error_type, event.failure.detail)
         _begin_execute(step)
@@ -138,12 +139,27 @@ def _timer_fired(state: RunState, event: e.TimerFired, at: int) -> None:
     step.fired = (*step.fired, event.condition_index)
 
 
+def _timer_skipped(state: RunState, event: e.TimerSkipped, at: int) -> None:
+    step = state.steps[event.step_execution_id]
+    step.fired = (*step.fired, event.condition_index)
+    step.skipped = (*step.skipped, event.condition_index)
+    if event.request is not None:
+        remember(state, event.request, at)
+
+
+def _timer_skip_requested(state: RunState, event: e.TimerSkipRequested, at: int) -> None:
+    skips = state.skips.setdefault(event.step_execution_id, [])
+    if event.timer not in skips:
+        skips.append(event.timer)
+    remember(state, event.request, at)
+
+
 def _conditions_met(state: RunState, event: e.ConditionsMet, at: int) -> None:
     step = state.steps[event.step_execution_id]
     wait = step.wait
     if wait is None:
         raise TypeError(f"{event.step_execution_id} has no Wait to meet")
-    taken = _dequeue(state, wait.conditions, event.consumed)
+    taken = dequeue(state, wait.conditions, event.consumed)
     step.results = tuple(
         ConditionResult(
             condition.kind,
@@ -155,16 +171,16 @@ def _conditions_met(state: RunState, event: e.ConditionsMet, at: int) -> None:
         )
         for index, condition in enumerate(wait.conditions)
     )
-    _unwatch(state, step)
+    unwatch(state, step)
     _begin_execute(step)
 
 
 def _execute_completed(state: RunState, event: e.ExecuteCompleted, at: int) -> None:
     step = state.steps.pop(event.step_execution_id)
     _accept(state, step)
-    _write(state, event.writes)
+    write(state, event.writes)
     for message_id, channel, value in event.messages:
-        _enqueue(state, channel, Message(message_id, value, at))
+        enqueue(state, channel, Message(message_id, value, at))
     if event.decision is DecisionKind.GRACEFUL_COMPLETE:
         state.completion_requested = True
     if event.output:
@@ -181,7 +197,8 @@ def _execute_failed(state: RunState, event: e.ExecuteFailed, at: int) -> None:
 
 
 def _step_canceled(state: RunState, event: e.StepCanceled, at: int) -> None:
-    _unwatch(state, state.steps.pop(event.step_execution_id))
+    unwatch(state, state.steps.pop(event.step_execution_id))
+    forget_skips(state, event.step_execution_id)
 
 
 def _attempt_failed(state: RunState, step: StepExecution, event: e.WaitForFailed | e.ExecuteFailed) -> None:
@@ -224,81 +241,22 @@ def _remember_token(state: RunState, step: StepExecution) -> None:
 
 def _channel_published(state: RunState, event: e.ChannelPublished, at: int) -> None:
     for message_id, value in event.messages:
-        _enqueue(state, event.channel, Message(message_id, value, at))
-    _remember(state, event.request, at)
+        enqueue(state, event.channel, Message(message_id, value, at))
+    remember(state, event.request, at)
 
 
 def _attributes_set(state: RunState, event: e.AttributesSet, at: int) -> None:
-    _write(state, event.writes)
-    _remember(state, event.request, at)
+    write(state, event.writes)
+    remember(state, event.request, at)
 
 
 def _rpc_completed(state: RunState, event: e.RpcCompleted, at: int) -> None:
-    _write(state, event.writes)
+    write(state, event.writes)
     for message_id, channel, value in event.messages:
-        _enqueue(state, channel, Message(message_id, value, at))
+        enqueue(state, channel, Message(message_id, value, at))
     state.rpc_counters[event.name] = event.number
     state.last_worker = event.worker_id
-    _remember(state, event.request, at)
-
-
-def _write(state: RunState, writes: Iterable[tuple[str, bytes | None]]) -> None:
-    for key, value in writes:
-        if value is None:
-            state.attributes.pop(key, None)
-        else:
-            state.attributes[key] = value
-
-
-def _enqueue(state: RunState, channel: str, message: Message) -> None:
-    state.channels.setdefault(channel, []).append(message)
-    state.pending_count += 1
-    state.pending_bytes += len(message.value)
-
-
-def _dequeue(
-    state: RunState, conditions: tuple[Condition, ...], consumed: Iterable[tuple[int, tuple[MessageId, ...]]]
-) -> dict[int, tuple[bytes, ...]]:
-    """Take the consumed messages, which are the oldest of each queue, and give each condition its share."""
-    wanted: dict[str, int] = {}
-    for index, message_ids in consumed:
-        channel = conditions[index].channel
-        wanted[channel] = wanted.get(channel, 0) + len(message_ids)
-    taken: dict[str, bytes] = {}
-    for channel, count in wanted.items():
-        queue = state.channels[channel]
-        for message in queue[:count]:
-            taken[message.message_id] = message.value
-            state.pending_count -= 1
-            state.pending_bytes -= len(message.value)
-        if count == len(queue):
-            del state.channels[channel]
-        else:
-            del queue[:count]
-    return {index: tuple(taken[message_id] for message_id in message_ids) for index, message_ids in consumed}
-
-
-def _watched(conditions: Iterable[Condition]) -> Iterable[str]:
-    return dict.fromkeys(c.channel for c in conditions if c.kind is ConditionKind.CHANNEL)
-
-
-def _unwatch(state: RunState, step: StepExecution) -> None:
-    if step.wait is None:
-        return
-    for channel in _watched(step.wait.conditions):
-        waiting = state.watchers[channel]
-        del waiting[step.step_execution_id]
-        if not waiting:
-            del state.watchers[channel]
-
-
-def _remember(state: RunState, record: RequestRecord, at: int) -> None:
-    requests = state.requests
-    requests[record.request_id] = RememberedRequest(record, at)
-    # Two per insertion keeps up with any rate: the oldest leave first, and one enters at a time.
-    for request_id in list(islice(requests, 2)):
-        if len(requests) > REQUESTS_REMEMBERED_MAX or requests[request_id].at < at - REQUESTS_REMEMBERED_MS:
-            del requests[request_id]
+    remember(state, event.request, at)
 
 
 # ---- the run ----------------------------------------------------------------------------------------------------
@@ -311,8 +269,9 @@ def _flow_closed(state: RunState, event: e.FlowClosed, at: int) -> None:
     state.error_message = event.error_message
     state.steps = {}
     state.watchers = {}
+    state.skips = {}
     if event.request is not None:
-        _remember(state, event.request, at)
+        remember(state, event.request, at)
 
 
 def _no_change(state: RunState, event: e.Event, at: int) -> None:
@@ -333,6 +292,8 @@ _FOLDS: dict[type[e.Event], Callable[[RunState, Any, int], None]] = {
     e.WaitForFailed: _wait_for_failed,
     e.ConditionsMet: _conditions_met,
     e.TimerFired: _timer_fired,
+    e.TimerSkipped: _timer_skipped,
+    e.TimerSkipRequested: _timer_skip_requested,
     e.ExecuteCompleted: _execute_completed,
     e.ExecuteFailed: _execute_failed,
     e.StepCanceled: _step_canceled,

@@ -14,6 +14,7 @@ from dexd.core.config import (
     PENDING_BYTES_MAX,
     PENDING_MESSAGES_MAX,
     REQUESTS_REMEMBERED_MAX,
+    TIMER_SKIPS_MAX,
 )
 from dexd.core.flow.decide_failure import LOSSES_MAX
 from dexd.core.flow.evolve import evolve
@@ -21,7 +22,7 @@ from dexd.core.flow.settlement import decide_conditions
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
 from dexd.core.ids import StepExecutionId
 from dexd.core.outcome import RecordedEvent
-from dexd.core.values import ConditionKind
+from dexd.core.values import ConditionKind, Method
 
 # ---- state ------------------------------------------------------------------------------------------------------
 
@@ -36,8 +37,12 @@ def run_violations(run: RunState) -> list[str]:
 
 
 def _status_faults(run: RunState) -> Iterator[str]:
-    if not run.is_open and (run.steps or run.watchers):
-        yield f"{run.status.name} with active Steps {list(run.steps)} [FLOW-8]"
+    if not run.is_open and (run.steps or run.watchers or run.skips):
+        yield f"{run.status.name} with active Steps {list(run.steps)} or skips {list(run.skips)} [FLOW-8]"
+    for step_id in run.skips:
+        step = run.steps.get(step_id)
+        if step is not None and (step.method is not Method.WAIT_FOR or step.wait is not None):
+            yield f"{step_id} has timers to skip although it waits, or never will [TIMER-9]"
     if run.is_open and run.completion_requested and not run.steps:
         yield "completion was requested and no Step is active, yet it is open [DEC-2]"
     if run.is_open and run.closed_at:
@@ -76,6 +81,7 @@ def _bound_faults(run: RunState) -> Iterator[str]:
         ("pending messages", run.pending_count, PENDING_MESSAGES_MAX),
         ("pending bytes", run.pending_bytes, PENDING_BYTES_MAX),
         ("active Steps", len(run.steps), ACTIVE_STEPS_MAX),
+        ("skips", sum(map(len, run.skips.values())), TIMER_SKIPS_MAX),
         ("remembered requests", len(run.requests), REQUESTS_REMEMBERED_MAX),
         ("remembered results", len(run.accepted), ACCEPTED_REMEMBERED_MAX),
     ):
@@ -166,6 +172,8 @@ class _HistoryCheck:
 
     def _timer_faults(self, state: RunState, event: e.Event, at: int) -> Iterator[str]:
         """[INV-5] Never early, and once."""
+        if type(event) is e.TimerSkipped:
+            self._fired[event.step_execution_id, event.condition_index] = None
         if type(event) is not e.TimerFired:
             return
         wait = state.steps[event.step_execution_id].wait

@@ -18,6 +18,7 @@ from dexd.core.values import (
     RequestRecord,
     Standing,
     StepOptions,
+    TimerId,
     Token,
     Wait,
 )
@@ -70,11 +71,13 @@ class StepExecution(msgspec.Struct, array_like=True, gc=False):
     wait_for_failed: bool = False
     wait: Wait | None = None
     fired: tuple[int, ...] = ()
-    """Indexes of the Wait's timers that fired."""
+    """Indexes of the Wait's timers that fired or were skipped."""
     wait_version: int = 0
     """Version of the event that installed the Wait; orders waits by age [WAIT-10]."""
     results: tuple[ConditionResult, ...] = ()
     locals: dict[str, bytes] = {}
+    skipped: tuple[int, ...] = ()
+    """Those of `fired` that were skipped [TIMER-8]."""
 
     def token(self, run_id: RunId) -> Token:
         """The token of the current delivery; only its holder may deliver a result."""
@@ -139,6 +142,8 @@ class RunState(msgspec.Struct, array_like=True, gc=False):
     """Channel key to the waiting Step executions that watch it."""
     standing: Standing | None = None
     """How its calls stand in queues [ROUTE-7]; None: as everybody's."""
+    skips: dict[StepExecutionId, list[TimerId]] = {}
+    """Timers to skip once their Step execution waits [TIMER-9]."""
 
     @property
     def is_open(self) -> bool:

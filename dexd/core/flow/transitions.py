@@ -54,6 +54,7 @@ STEP_TRANSITIONS: tuple[StepTransition, ...] = (
     *(StepTransition(phase, e.WaitForFailed, _READY, "PROCEED") for phase in _WANTS_OR_HAS_WORKER),
     *(StepTransition(phase, e.WaitForFailed, _BACKOFF, "RETRY, FAIL_FLOW") for phase in _WANTS_OR_HAS_WORKER),
     StepTransition(_WAITING, e.TimerFired, _WAITING),
+    StepTransition(_WAITING, e.TimerSkipped, _WAITING),
     StepTransition(_WAITING, e.ConditionsMet, _READY),
     StepTransition(_RUNNING, e.ExecuteCompleted, None),
     *(StepTransition(phase, e.ExecuteFailed, _BACKOFF, "RETRY, FAIL_FLOW") for phase in _WANTS_OR_HAS_WORKER),
@@ -77,6 +78,7 @@ FLOW_TRANSITIONS: tuple[FlowTransition, ...] = (
 ANY_PHASE_EVENTS: tuple[type[e.Event], ...] = (
     e.ChannelPublished,
     e.AttributesSet,
+    e.TimerSkipRequested,
     e.RpcCompleted,
     e.StaleResultRejected,
 )

@@ -1067,6 +1067,66 @@ class WaitForStepCompletionReply(_message.Message):
 Global___WaitForStepCompletionReply: _TypeAlias = WaitForStepCompletionReply  # noqa: Y015
 
 @_typing.final
+class SkipTimerRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FLOW_ID_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    STEP_EXECUTION_ID_FIELD_NUMBER: _builtins.int
+    CONDITION_ID_FIELD_NUMBER: _builtins.int
+    CONDITION_INDEX_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    flow_id: _builtins.str
+    """The Flow ID."""
+    run_id: _builtins.str
+    """One run of the Flow ID; empty is the latest."""
+    step_execution_id: _builtins.str
+    """Step execution ID, e.g. "Charge-1"; it need not be scheduled yet."""
+    condition_id: _builtins.str
+    """Names the Timer by its condition ID; unset, `condition_index` does."""
+    condition_index: _builtins.int
+    """Position among the Timers of the Wait, from 0."""
+    request_id: _builtins.str
+    """Repeats with the same ID and content get the first answer; empty makes the server mint one."""
+    def __init__(
+        self,
+        *,
+        flow_id: _builtins.str = ...,
+        run_id: _builtins.str = ...,
+        step_execution_id: _builtins.str = ...,
+        condition_id: _builtins.str = ...,
+        condition_index: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["condition_id", b"condition_id", "condition_index", b"condition_index", "flow_id", b"flow_id", "request_id", b"request_id", "run_id", b"run_id", "step_execution_id", b"step_execution_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SkipTimerRequest: _TypeAlias = SkipTimerRequest  # noqa: Y015
+
+@_typing.final
+class SkipTimerReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    outcome: _builtins.str
+    """APPLIED, REMEMBERED or ALREADY_FIRED."""
+    def __init__(
+        self,
+        *,
+        outcome: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SkipTimerReply: _TypeAlias = SkipTimerReply  # noqa: Y015
+
+@_typing.final
 class StopFlowRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -89,6 +89,11 @@ class FlowServiceStub:
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.WaitForStepCompletionRequest.SerializeToString,
                 response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.WaitForStepCompletionReply.FromString,
                 _registered_method=True)
+        self.SkipTimer = channel.unary_unary(
+                '/dexpb.v1.FlowService/SkipTimer',
+                request_serializer=dexpb_dot_v1_dot_flow__service__pb2.SkipTimerRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.SkipTimerReply.FromString,
+                _registered_method=True)
         self.StopFlow = channel.unary_unary(
                 '/dexpb.v1.FlowService/StopFlow',
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.StopFlowRequest.SerializeToString,
@@ -181,6 +186,13 @@ class FlowServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SkipTimer(self, request, context):
+        """Makes a Timer count as fired, now or as soon as its Wait exists [TIMER-8, TIMER-9].
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StopFlow(self, request, context):
         """Ends a Flow with a definite winner [STOP-1, STOP-2].
         """
@@ -253,6 +265,11 @@ def add_FlowServiceServicer_to_server(servicer, server):
                     servicer.WaitForStepCompletion,
                     request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.WaitForStepCompletionRequest.FromString,
                     response_serializer=dexpb_dot_v1_dot_flow__service__pb2.WaitForStepCompletionReply.SerializeToString,
+            ),
+            'SkipTimer': grpc.unary_unary_rpc_method_handler(
+                    servicer.SkipTimer,
+                    request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.SkipTimerRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_flow__service__pb2.SkipTimerReply.SerializeToString,
             ),
             'StopFlow': grpc.unary_unary_rpc_method_handler(
                     servicer.StopFlow,
@@ -562,6 +579,33 @@ class FlowService:
             '/dexpb.v1.FlowService/WaitForStepCompletion',
             dexpb_dot_v1_dot_flow__service__pb2.WaitForStepCompletionRequest.SerializeToString,
             dexpb_dot_v1_dot_flow__service__pb2.WaitForStepCompletionReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SkipTimer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.FlowService/SkipTimer',
+            dexpb_dot_v1_dot_flow__service__pb2.SkipTimerRequest.SerializeToString,
+            dexpb_dot_v1_dot_flow__service__pb2.SkipTimerReply.FromString,
             options,
             channel_credentials,
             insecure,

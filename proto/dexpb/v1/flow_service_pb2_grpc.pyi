@@ -58,6 +58,8 @@ class FlowServiceStub:
     """Held until the execution that is latest now ends, at most `wait_ms` (60 s cap) [WAITAPI-1, WAITAPI-2]."""
     WaitForStepCompletion: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.WaitForStepCompletionRequest, _flow_service_pb2.WaitForStepCompletionReply]
     """Held until the Step execution ends, at most `wait_ms` [WAITAPI-3]."""
+    SkipTimer: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.SkipTimerRequest, _flow_service_pb2.SkipTimerReply]
+    """Makes a Timer count as fired, now or as soon as its Wait exists [TIMER-8, TIMER-9]."""
     StopFlow: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.StopFlowRequest, _flow_service_pb2.StopFlowReply]
     """Ends a Flow with a definite winner [STOP-1, STOP-2]."""
     Session: _grpc.StreamStreamMultiCallable[_flow_service_pb2.ClientBatch, _flow_service_pb2.ServerBatch]
@@ -90,6 +92,8 @@ class FlowServiceAsyncStub(FlowServiceStub):
     """Held until the execution that is latest now ends, at most `wait_ms` (60 s cap) [WAITAPI-1, WAITAPI-2]."""
     WaitForStepCompletion: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.WaitForStepCompletionRequest, _flow_service_pb2.WaitForStepCompletionReply]  # type: ignore[assignment]
     """Held until the Step execution ends, at most `wait_ms` [WAITAPI-3]."""
+    SkipTimer: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.SkipTimerRequest, _flow_service_pb2.SkipTimerReply]  # type: ignore[assignment]
+    """Makes a Timer count as fired, now or as soon as its Wait exists [TIMER-8, TIMER-9]."""
     StopFlow: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.StopFlowRequest, _flow_service_pb2.StopFlowReply]  # type: ignore[assignment]
     """Ends a Flow with a definite winner [STOP-1, STOP-2]."""
     Session: _aio.StreamStreamMultiCallable[_flow_service_pb2.ClientBatch, _flow_service_pb2.ServerBatch]  # type: ignore[assignment]
@@ -185,6 +189,14 @@ class FlowServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_flow_service_pb2.WaitForStepCompletionReply, _abc.Awaitable[_flow_service_pb2.WaitForStepCompletionReply]]:
         """Held until the Step execution ends, at most `wait_ms` [WAITAPI-3]."""
+
+    @_abc_1.abstractmethod
+    def SkipTimer(
+        self,
+        request: _flow_service_pb2.SkipTimerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_flow_service_pb2.SkipTimerReply, _abc.Awaitable[_flow_service_pb2.SkipTimerReply]]:
+        """Makes a Timer count as fired, now or as soon as its Wait exists [TIMER-8, TIMER-9]."""
 
     @_abc_1.abstractmethod
     def StopFlow(

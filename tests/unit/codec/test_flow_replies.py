@@ -17,8 +17,15 @@ from dexd.codec.views import (
     summary_of_row,
 )
 from dexd.core.ids import FlowId, RunId
-from dexd.core.outcome import AttributeAccepted, PublishAccepted, Reply, StartFlowAccepted, StopFlowResult
-from dexd.core.values import Completion, FlowErrorType, FlowStatus, StepOutcome
+from dexd.core.outcome import (
+    AttributeAccepted,
+    PublishAccepted,
+    Reply,
+    SkipTimerResult,
+    StartFlowAccepted,
+    StopFlowResult,
+)
+from dexd.core.values import Completion, FlowErrorType, FlowStatus, SkipOutcome, StepOutcome
 from dexd.log.event_log import RunFilter, RunRow
 from dexpb.v1 import flow_service_pb2 as pb
 
@@ -33,6 +40,7 @@ FAILED = FlowSummary(
         (StartFlowAccepted(RunId("r")), pb.StartFlowReply(run_id="r")),
         (PublishAccepted(("m1", "m2")), pb.PublishReply(message_ids=["m1", "m2"])),
         (AttributeAccepted(), pb.SetAttributeReply()),
+        (SkipTimerResult(SkipOutcome.REMEMBERED), pb.SkipTimerReply(outcome="REMEMBERED")),
         (StopFlowResult(True, FlowStatus.CANCELED), pb.StopFlowReply(outcome="APPLIED", status="CANCELED")),
         (StopFlowResult(False, FlowStatus.COMPLETED), pb.StopFlowReply(outcome="ALREADY_CLOSED", status="COMPLETED")),
     ],

@@ -28,6 +28,7 @@ from dexd.core.values import (
     StepOptions,
     StepPlan,
     StopType,
+    TimerId,
     WaitForFailurePolicy,
 )
 from dexd.log.event_log import RunFilter
@@ -291,6 +292,9 @@ COMMANDS: dict[str, Callable[[Any], Any]] = {
         pb.SetAttributeRequest(**{"flow_id": "f", "key": "a", **fields}), FRESH
     ),
     "stop": lambda fields: requests.to_stop_flow(pb.StopFlowRequest(**{"flow_id": "f", **fields}), FRESH),
+    "skip": lambda fields: requests.to_skip_timer(
+        pb.SkipTimerRequest(**{"flow_id": "f", "step_execution_id": "A-1", **fields}), FRESH
+    ),
     "rpc": lambda fields: to_rpc(**fields),
 }
 
@@ -306,6 +310,10 @@ COMMANDS: dict[str, Callable[[Any], Any]] = {
         ("set", {"key": "a\0"}, "key"),
         ("stop", {"type": 3}, "type"),
         ("stop", {"reason": "x" * 20_000}, "reason"),
+        ("skip", {"condition_id": "a\nb"}, "condition_id"),
+        ("skip", {"condition_index": -1}, "condition_index"),
+        ("skip", {"condition_index": 1_000}, "condition_index"),
+        ("skip", {"condition_id": "x", "condition_index": 1}, "condition_index"),
         ("rpc", {"name": "sys:x"}, "name"),
         ("rpc", {"timeout_ms": 60_001}, "timeout_ms"),
         ("rpc", {"timeout_ms": -1}, "timeout_ms"),
@@ -314,6 +322,15 @@ COMMANDS: dict[str, Callable[[Any], Any]] = {
 def test_command_with_a_field_out_of_range_is_refused(verb: str, fields: dict[str, Any], field: str) -> None:
     """[GEN-2, ERR-B] Nothing is stored, the field is named."""
     refusal(COMMANDS[verb](fields), field)
+
+
+def test_timer_8_a_timer_is_named_by_condition_id_or_index() -> None:
+    """[RPC-12] Digests tell them apart."""
+    by_id, by_index = COMMANDS["skip"]({"condition_id": "1"}), COMMANDS["skip"]({"condition_index": 1})
+    assert (by_id.timer, by_index.timer) == (TimerId("1"), TimerId(index=1))
+    assert (by_id.step_execution_id, by_id.request_id) == ("A-1", "fresh")
+    assert by_id.digest != by_index.digest
+    assert COMMANDS["skip"]({"step_execution_id": "A"}).code is Code.STEP_NOT_FOUND
 
 
 def test_flow_ids_of_the_server_can_be_addressed_but_not_started() -> None:

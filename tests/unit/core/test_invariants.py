@@ -6,7 +6,7 @@ import pytest
 
 from dexd.core import events as e
 from dexd.core.commands import BeginShutdown
-from dexd.core.config import ACCEPTED_REMEMBERED_MAX
+from dexd.core.config import ACCEPTED_REMEMBERED_MAX, TIMER_SKIPS_MAX
 from dexd.core.deadlines import Deadlines
 from dexd.core.flow.invariants import history_violations, run_violations
 from dexd.core.flow.state import RunState, StepPhase
@@ -17,7 +17,7 @@ from dexd.core.matching.calls import Call, CallStage
 from dexd.core.matching.dispatcher import HoldDue, PingDue
 from dexd.core.matching.sessions import Worker
 from dexd.core.outcome import RecordedEvent
-from dexd.core.values import FlowStatus, Message, Method
+from dexd.core.values import FlowStatus, Message, Method, TimerId
 from tests.support.builders import (
     RUN,
     T0,
@@ -108,6 +108,8 @@ def _swap(run: RunState) -> None:
         (poke("channels", {"x": []}), "kept although it is empty"),
         (_swap, "out of order"),
         (poke("watchers", {}), "watchers are {}"),
+        (poke("skips", {"W-1": [TimerId()]}), "W-1 has timers to skip although it waits"),
+        (poke("skips", {"X-1": [TimerId()] * (TIMER_SKIPS_MAX + 1)}), "101 skips, the limit"),
         (poke("accepted", [token()] * 2), "accepted twice"),
         (
             poke("accepted", [token(attempt=n) for n in range(ACCEPTED_REMEMBERED_MAX + 1)]),

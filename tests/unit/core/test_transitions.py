@@ -27,6 +27,7 @@ from dexd.core.values import (
     Method,
     RequestRecord,
     Resolution,
+    TimerId,
     Wait,
     WaitKind,
 )
@@ -69,6 +70,8 @@ EXAMPLES: dict[tuple[type[e.Event], str], e.Event] = {
     (e.WaitForFailed, "PROCEED"): wait_for_failed(Resolution.PROCEED),
     (e.WaitForFailed, "RETRY, FAIL_FLOW"): wait_for_failed(Resolution.RETRY),
     (e.TimerFired, ""): e.TimerFired(STEP, 0),
+    (e.TimerSkipped, ""): e.TimerSkipped(STEP, 0),
+    (e.TimerSkipRequested, ""): e.TimerSkipRequested(STEP, TimerId(), REQUEST),
     (e.ConditionsMet, ""): e.ConditionsMet(STEP, (0,)),
     (e.ExecuteCompleted, ""): e.ExecuteCompleted(STEP, 1, 1, WORKER, DecisionKind.DEAD_END),
     (e.ExecuteFailed, "RETRY, FAIL_FLOW"): execute_failed(Resolution.FAIL_FLOW),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dexpb.v1 import frames
-from dexsdk import Channel, ChannelMap, Condition, ConditionCombination, Timer, ValueTooLargeError, Wait
+from dexsdk import Channel, ChannelMap, Condition, ConditionCombination, Timer, TimerId, ValueTooLargeError, Wait
 
 NEWS: Channel[str] = Channel("news", str)
 BY_USER: ChannelMap[str] = ChannelMap("by_user", str)
@@ -129,3 +129,17 @@ def test_chan_6_conditions_of_a_map_name_the_instance() -> None:
 def test_chan_5_wrong_bounds_and_names_are_value_errors(make: Callable[[], Any]) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         make()
+
+
+def test_timer_8_a_timer_is_named_by_exactly_one_of_condition_id_and_index() -> None:
+    assert TimerId.by_condition_id("x") == TimerId(condition_id="x")
+    assert TimerId.by_condition_index(2) == TimerId(index=2)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"condition_id": "x", "index": 0}, {"condition_id": ""}, {"index": -1}, {"index": 1_000}, {"index": True}],
+)
+def test_timer_8_anything_else_names_no_timer(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"Timer|condition ID"):
+        TimerId(**fields)

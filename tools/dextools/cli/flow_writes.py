@@ -1,4 +1,4 @@
-"""Verbs of `dex flow` that act: start, publish, rpc, stop, attr get and attr set."""
+"""Verbs of `dex flow` that act: start, publish, rpc, skip-timer, stop, attr get and attr set."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -8,7 +8,7 @@ import typer
 from dexpb.v1 import flow_service_pb2 as pb
 from dextools.cli.flow_reads import FlowId, RunId
 from dextools.cli.invocation import Invocation, verb
-from dextools.cli.values import canonical, definition_key, read_value, shown
+from dextools.cli.values import INT64_MAX, canonical, definition_key, read_value, shown
 
 VALUE_FORMS = "JSON, @FILE or - for standard input"
 
@@ -45,6 +45,7 @@ def add_write_verbs(app: typer.Typer) -> None:
     verb(app, "start")(start)
     verb(app, "publish")(publish)
     verb(app, "rpc")(rpc)
+    verb(app, "skip-timer")(skip_timer)
     verb(app, "stop")(stop)
 
 
@@ -126,6 +127,33 @@ def rpc(
     with call.connection() as connection:
         reply = connection.call(connection.flows.InvokeRpc, request)
     call.output.fields({"output": shown(reply.output)})
+
+
+def skip_timer(
+    call: Invocation,
+    flow_id: FlowId,
+    step: Annotated[
+        str, typer.Argument(metavar="STEP", help="Step execution ID, e.g. ShipStep-1.", show_default=False)
+    ],
+    condition_id: Annotated[
+        str, typer.Option(help="The Timer's condition ID; without it --index counts.", metavar="TEXT")
+    ] = "",
+    index: Annotated[int, typer.Option(help="Position among the Timers of the Wait.", min=0, max=INT64_MAX)] = 0,
+    run_id: RunId = "",
+    request_id: RequestId = "",
+) -> None:
+    """Let a Timer count as fired, now or as soon as its Step waits for it."""
+    request = pb.SkipTimerRequest(
+        flow_id=flow_id,
+        run_id=run_id,
+        step_execution_id=step,
+        condition_id=condition_id,
+        condition_index=index,
+        request_id=request_id,
+    )
+    with call.connection() as connection:
+        reply = connection.call(connection.flows.SkipTimer, request)
+    call.output.fields({"outcome": reply.outcome})
 
 
 def stop(
