@@ -1,5 +1,7 @@
 """Events to and from their stored form: type name, type version, msgpack payload [ARCH-9]."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from dexd.codec.upcast import EVENT_CHAIN, EVENT_VERSIONS, UnknownEventError
@@ -17,11 +19,16 @@ _DECODERS: dict[str, msgspec.msgpack.Decoder[Event]] = {
 }
 
 
-def to_stored(recorded: RecordedEvent, seq: int) -> StoredEvent:
-    """Give the event the form in which it is appended."""
-    event = recorded.event
-    name, version = _NAMES[type(event)]
-    return StoredEvent(seq, recorded.stream_id, recorded.version, recorded.at, name, version, _encode(event))
+def append_stored(rows: list[StoredEvent], events: Iterable[RecordedEvent], last_seq: int) -> int:
+    """Append events to `rows` in their stored form, numbered from after `last_seq` on; gives the last number."""
+    for recorded in events:
+        last_seq += 1
+        event = recorded.event
+        name, version = _NAMES[type(event)]
+        rows.append(
+            StoredEvent(last_seq, recorded.stream_id, recorded.version, recorded.at, name, version, _encode(event))
+        )
+    return last_seq
 
 
 def from_stored(stored: StoredEvent) -> RecordedEvent:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from dexd.core.flow.invariants import run_violations
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
-from dexd.core.ids import CallId, StepExecutionId, WorkerId
+from dexd.core.ids import StepExecutionId, WorkerId
 from dexd.core.kernel import Kernel
-from dexd.core.matching.calls import Call, CallStage
+from dexd.core.matching.calls import Call, CallKey, CallStage
 from dexd.core.matching.dispatcher import HoldDue, PingDue
 from dexd.core.matching.sessions import Session, Stream, Worker
 from dexd.core.values import Method
@@ -45,7 +45,7 @@ def _count_faults(kernel: Kernel) -> Iterator[str]:
 
 
 def _step_faults(kernel: Kernel, run: RunState, step: StepExecution) -> Iterator[str]:
-    key = (run.run_id, CallId(step.step_execution_id))
+    key: CallKey = (run.run_id, step.step_execution_id)
     call = kernel.dispatcher.calls.get(key)
     armed = kernel.dispatcher.deadlines.armed_at(key)
     if step.phase is StepPhase.READY:

@@ -70,11 +70,11 @@ class Kernel:
 
     def wanted(self, command: c.Command) -> FlowId | RunRef | None:
         """What the shell must look up in the log, and `adopt` if it exists, before `handle`; None if nothing."""
-        if isinstance(command, _OF_A_FLOW):
-            return None if command.flow_id in self._runs.latest else command.flow_id
         if isinstance(command, _RESULTS):
             run_id = command.token.run_id
             return None if run_id in self._runs.by_id else RunRef(run_id)
+        if isinstance(command, _OF_A_FLOW):
+            return None if command.flow_id in self._runs.latest else command.flow_id
         return None
 
     def adopt(self, state: RunState) -> None:

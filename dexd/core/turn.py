@@ -77,9 +77,10 @@ class Turn:
         recorded = RecordedEvent(run.stream_id, run.version + 1, self.now, event)
         self._events.append(recorded)
         evolve(run, recorded)
-        if kind in _TOUCHING:
+        is_touching, is_wait_changing = _CONSEQUENCES[kind]
+        if is_touching:
             self.touched[run.run_id, event.step_execution_id] = run  # type: ignore[union-attr]  # the table says so
-        if kind in _WAIT_CHANGING:
+        if is_wait_changing:
             self._note_waits(run, event)
 
     def emit_all(self, run: RunState, events: Iterable[Event]) -> None:
@@ -145,6 +146,8 @@ _TOUCHING = frozenset(
     and event_type not in (StepDispatched, MethodPending, StaleResultRejected, TimerSkipRequested)
 )
 """Events after which a Step execution's open call may have to change; a dispatch brings its call along itself."""
+
+_CONSEQUENCES = {kind: (kind in _TOUCHING, kind in _WAIT_CHANGING) for kind in EVENT_TYPES}
 
 Answer: TypeAlias = Reply | Rejection | None
 """What is said to the caller at once; None when nothing is."""

@@ -1,8 +1,9 @@
 """Everything that waits for one commit: what is appended, and what is owed to the world afterwards [ARCH-3]."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from dexd.codec.event_codec import to_stored
+from dexd.codec.event_codec import append_stored
 from dexd.codec.state_codec import to_snapshot
 from dexd.core.effects import Effect
 from dexd.core.flow.state import RunState
@@ -41,10 +42,9 @@ class OpenBatch:
         """Whether it must go through the log before anything of it is released."""
         return bool(self.events) or self.is_check
 
-    def record(self, recorded: RecordedEvent) -> None:
-        """Append an event."""
-        self.last_seq += 1
-        self.events.append(to_stored(recorded, self.last_seq))
+    def record(self, events: Sequence[RecordedEvent]) -> None:
+        """Append events."""
+        self.last_seq = append_stored(self.events, events, self.last_seq)
 
     def note_run(self, run: RunState) -> None:
         """Write the run's row as the run is now."""

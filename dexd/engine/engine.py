@@ -28,7 +28,7 @@ from dexd.core.commands import (
 from dexd.core.config import KernelConfig
 from dexd.core.events import FlowClosed, FlowStarted
 from dexd.core.ids import CallerId, SessionId
-from dexd.core.outcome import Outcome, Reply
+from dexd.core.outcome import Outcome, RecordedEvent, Reply
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.batch import OpenBatch
 from dexd.engine.commits import Commits
@@ -232,8 +232,8 @@ class Engine:
             for command in commands:
                 self._performer.end_session(command.session, self._refusal)
             return
-        for command in commands:
-            self._put(command)
+        self._mailbox.put_all(commands)
+        self._schedule_drain()
 
     async def room(self) -> None:
         """Return when the mailbox takes more; the transport's flow control then holds workers back [ARCH-8]."""
@@ -306,18 +306,26 @@ class Engine:
     def _collect(self, outcome: Outcome) -> None:
         batch = self._commits.open
         batch.effects.extend(outcome.effects)
+        events = outcome.events
+        batch.record(events)
         has_step_waits = self.waits.has_step_waits
-        for recorded in outcome.events:
-            batch.record(recorded)
-            event = recorded.event
-            if type(event) is FlowStarted:
-                self._run_started(event)
-            elif type(event) is FlowClosed:
-                self._run_closed(recorded.stream_id)
-            elif has_step_waits:
-                self.waits.event_happened(self._runs.of_stream(recorded.stream_id), event)
-            if not recorded.version % self._options.snapshot_every_events:
+        snapshot_every = self._options.snapshot_every_events
+        for recorded in events:
+            kind = type(recorded.event)
+            if kind is FlowStarted or kind is FlowClosed or has_step_waits:
+                self._follow(recorded)
+            if not recorded.version % snapshot_every:
                 batch.note_snapshot(self._runs.of_stream(recorded.stream_id))
+
+    def _follow(self, recorded: RecordedEvent) -> None:
+        """Keep what is derived from events up to date."""
+        event = recorded.event
+        if type(event) is FlowStarted:
+            self._run_started(event)
+        elif type(event) is FlowClosed:
+            self._run_closed(recorded.stream_id)
+        else:
+            self.waits.event_happened(self._runs.of_stream(recorded.stream_id), event)
 
     def _run_started(self, event: FlowStarted) -> None:
         run = self._kernel.run_by_id(event.run_id)

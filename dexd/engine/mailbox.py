@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from dexd.core.commands import Command
@@ -43,6 +44,13 @@ class Mailbox:
     def put(self, command: Command, on_answer: OnAnswer[Reply] | None = None) -> None:
         """Append a command."""
         self._letters.append((command, on_answer))
+        if len(self._letters) >= self._capacity:
+            self._is_holding_back = True
+            self._has_room.clear()
+
+    def put_all(self, commands: Sequence[Command]) -> None:
+        """Append commands whose reply nobody waits for."""
+        self._letters.extend([(command, None) for command in commands])
         if len(self._letters) >= self._capacity:
             self._is_holding_back = True
             self._has_room.clear()

@@ -51,7 +51,7 @@ class Stage:
         outcome = self.kernel.handle(command, now=self.now)
         batch = OpenBatch(self.log.last_seq)
         for recorded in outcome.events:
-            batch.record(recorded)
+            batch.record([recorded])
             if isinstance(recorded.event, FlowStarted | FlowClosed):
                 for run in self.kernel.runs.values():
                     if run.stream_id == recorded.stream_id:

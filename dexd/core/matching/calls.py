@@ -1,17 +1,19 @@
 """Open calls: what wants a worker, or has one, in this server process."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
+import msgspec
+
 from dexd.core.commands import InvokeRpc
 from dexd.core.config import DECLINED_OFFERS_MAX
-from dexd.core.flow.state import RunState
-from dexd.core.ids import CallerId, CallId, RunId, StreamNumber, WorkerId
+from dexd.core.flow.state import RunState, StepExecution
+from dexd.core.ids import CallerId, CallId, RunId, StepExecutionId, StreamNumber, WorkerId
 from dexd.core.matching.sessions import Stream
 from dexd.core.values import PRIORITY_DEFAULT, WEIGHT_DEFAULT, DeclinedOffer, Method, Token
 
-CallKey: TypeAlias = tuple[RunId, CallId]
+CallKey: TypeAlias = tuple[RunId, CallId | StepExecutionId]
 
 
 class CallStage(IntEnum):
@@ -45,15 +47,17 @@ class RpcCall:
     losses: int = 0
 
 
-@dataclass(slots=True, eq=False)
-class Call:
+class Call(msgspec.Struct, eq=False, gc=False):
     """One Step method or RPC that wants a worker or has one."""
 
+    key: CallKey
+    """Key of the call and of its deadline."""
     run: RunState
-    call_id: CallId
     method: Method
     name: str
     """Step type or RPC name."""
+    step: StepExecution | None = None
+    """The Step execution, unless it is an RPC; the very object that the run holds while the call is open."""
     rpc: RpcCall | None = None
     stage: CallStage = CallStage.HELD
     ticket: int = 0
@@ -66,11 +70,11 @@ class Call:
     """When the dispatch began; waiting time and dispatch wait count from here."""
     dispatch_deadline: int = 0
     sticky_until: int = 0
-    excluded: dict[WorkerId, str] = field(default_factory=dict)
+    excluded: dict[WorkerId, str] = {}
     """Workers that this dispatch must not be offered to again, and why [ROUTE-5]."""
     avoid_until: int = 0
     """Until then a worker that did not accept the call in time is kept out, so that others come first [DELIV-3]."""
-    declined: list[DeclinedOffer] = field(default_factory=list)
+    declined: list[DeclinedOffer] = []
     declined_more: int = 0
     stream: Stream | None = None
     worker_id: WorkerId = NOBODY
@@ -82,11 +86,11 @@ class Call:
     method_deadline: int = 0
     timeout_ms: int = 0
     """Timeout of the method, from hand-over."""
-    key: CallKey = field(init=False)
-    """Key of the call and of its deadline."""
 
-    def __post_init__(self) -> None:
-        self.key = (self.run.run_id, self.call_id)
+    @property
+    def call_id(self) -> CallId | StepExecutionId:
+        """What its token names beside the run."""
+        return self.key[1]
 
     @property
     def fairness_key(self) -> str:

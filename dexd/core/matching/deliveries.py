@@ -10,10 +10,10 @@ from dexd.core.flow.decide_failure import (
     decide_delivery_lost,
 )
 from dexd.core.flow.decide_output import decide_execute_completed, decide_wait_for_completed
-from dexd.core.flow.state import RunState, StepExecution
+from dexd.core.flow.state import RunState
 from dexd.core.ids import StepExecutionId, StreamNumber, WorkerId
 from dexd.core.matching.calls import NOT_ACCEPTED, Call, CallStage
-from dexd.core.matching.dispatcher import Dispatcher, HoldDue
+from dexd.core.matching.dispatcher import Dispatcher, HoldDue, step_of
 from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.matching.sessions import Session, Worker
 from dexd.core.turn import Turn
@@ -45,7 +45,7 @@ class Deliveries:
         if call.rpc is not None:
             self._rpcs.complete(turn, call, command.response, worker_id=session.worker.worker_id)
             return
-        step = _step(call)
+        step = step_of(call)
         decide = decide_wait_for_completed if call.method is Method.WAIT_FOR else decide_execute_completed
         turn.emit_all(call.run, decide(call.run, step, command.response, now=turn.now))
 
@@ -57,7 +57,7 @@ class Deliveries:
         if call.rpc is not None:
             self._rpcs.fail(turn, call, command.failure)
             return
-        turn.emit_all(call.run, decide_attempt_failed(call.run, _step(call), command.failure, now=turn.now))
+        turn.emit_all(call.run, decide_attempt_failed(call.run, step_of(call), command.failure, now=turn.now))
 
     def accept(self, command: AcceptCall) -> None:
         """The handler has started: from now on only its method timeout bounds it."""
@@ -89,7 +89,7 @@ class Deliveries:
         if call.rpc is not None:
             self._rpcs.decline(turn, call)
             return
-        step = _step(call)
+        step = step_of(call)
         declined = StepDeclined(step.step_execution_id, step.attempt, step.delivery, worker.worker_id, command.reason)
         turn.emit(call.run, declined)
         self._dispatcher.place(turn, call)
@@ -101,7 +101,7 @@ class Deliveries:
         if call.rpc is not None:
             self._rpcs.fail(turn, call, failure)
         else:
-            turn.emit_all(call.run, decide_attempt_failed(call.run, _step(call), failure, now=turn.now))
+            turn.emit_all(call.run, decide_attempt_failed(call.run, step_of(call), failure, now=turn.now))
 
     def _settle(
         self, turn: Turn, session: Session, command: CompleteCall | FailCall, run: RunState | None
@@ -177,7 +177,9 @@ class Deliveries:
             self._rpcs.expire_queued(turn, call, detail)
             return
         failure = Failure(NO_WORKER_AVAILABLE, detail)
-        turn.emit_all(call.run, decide_attempt_failed(call.run, _step(call), failure, now=turn.now, is_reported=False))
+        turn.emit_all(
+            call.run, decide_attempt_failed(call.run, step_of(call), failure, now=turn.now, is_reported=False)
+        )
 
     def _time_out(self, turn: Turn, call: Call) -> None:
         """[OPT-2] The attempt took longer than its timeout; its handler is told, its result will be refused."""
@@ -185,7 +187,7 @@ class Deliveries:
         if call.rpc is not None:
             self._rpcs.time_out(turn, call)
             return
-        step = _step(call)
+        step = step_of(call)
         detail = (
             f"{step.step_execution_id} ran longer than {self._dispatcher.method_timeout(call)} ms on {call.worker_id}"
         )
@@ -198,8 +200,8 @@ class Deliveries:
         if call.rpc is not None:
             self._rpcs.lose(turn, call, reason, avoided=avoided)
             return
-        step = call.run.steps.get(StepExecutionId(call.call_id))
-        if step is None:
+        step = step_of(call)
+        if step.step_execution_id not in call.run.steps:
             # Another loss of the same turn ended the Flow; the call goes with it.
             return
         events = decide_delivery_lost(call.run, step, reason, now=turn.now)
@@ -221,7 +223,3 @@ class Deliveries:
         if not any(w.worker_id not in call.excluded or call.excluded[w.worker_id] == NOT_ACCEPTED for w in capable):
             return f"no worker of Flow type {flow_type!r} knows {what} ({len(serving)} connected, waited {waited})"
         return f"all {len(capable)} workers of Flow type {flow_type!r} that know {what} were busy for {waited}"
-
-
-def _step(call: Call) -> StepExecution:
-    return call.run.steps[StepExecutionId(call.call_id)]

@@ -12,7 +12,7 @@ from dexd.core.effects import AssignCall, CancelCall
 from dexd.core.events import StepDispatched
 from dexd.core.flow.standing import priority_of
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
-from dexd.core.ids import CallId, RunId, SessionId, StepExecutionId, WorkerId
+from dexd.core.ids import CallId, SessionId, StepExecutionId, WorkerId
 from dexd.core.matching.calls import Call, CallKey, CallStage
 from dexd.core.matching.matcher import Matcher
 from dexd.core.matching.sessions import Stream, Worker
@@ -57,14 +57,14 @@ class Dispatcher:
 
     def reconcile(self, turn: Turn, run: RunState, step_execution_id: StepExecutionId) -> None:
         """Make the Step execution's open call and deadline what its state asks for."""
-        key = (run.run_id, CallId(step_execution_id))
+        key: CallKey = (run.run_id, step_execution_id)
         call = self.calls.get(key)
         step = run.steps.get(step_execution_id)
         if step is None:
             self._drop(turn, key, call, *_cancel_terms(run))
         elif step.phase is StepPhase.READY:
             if call is None or not call.is_queued:
-                self.start_dispatch(turn, self._open(key, call, run, step))
+                self._start_attempt(turn, key, call, run, step)
         elif step.phase is StepPhase.RUNNING:
             if call is None:
                 self._restore_delivery(turn, key, run, step)
@@ -73,16 +73,17 @@ class Dispatcher:
         else:
             self._sleep(turn, key, call, step.next_timer_at())
 
-    def _open(self, key: CallKey, call: Call | None, run: RunState, step: StepExecution) -> Call:
-        if call is None:
-            call = self.calls[key] = Call(run, key[1], step.method, step.step_type)
-        call.method = step.method
-        return call
-
     def begin_attempt(self, turn: Turn, run: RunState, step: StepExecution) -> None:
         """A backoff is over: the Step wants a worker."""
-        key = (run.run_id, CallId(step.step_execution_id))
-        self.start_dispatch(turn, self._open(key, self.calls.get(key), run, step))
+        key: CallKey = (run.run_id, step.step_execution_id)
+        self._start_attempt(turn, key, self.calls.get(key), run, step)
+
+    def _start_attempt(self, turn: Turn, key: CallKey, call: Call | None, run: RunState, step: StepExecution) -> None:
+        if call is None:
+            call = self.calls[key] = Call(key, run, step.method, step.step_type, step)
+        else:
+            call.method = step.method
+        self.start_dispatch(turn, call)
 
     def _sleep(self, turn: Turn, key: CallKey, call: Call | None, until: int | None) -> None:
         """The Step wants no worker before that instant, or before something else happens."""
@@ -97,13 +98,14 @@ class Dispatcher:
         self.deadlines.disarm(key)
         if call is None:
             return
-        self.cancel_delivery(turn, call, reason, grace_ms=grace_ms)
+        if call.is_delivered:
+            self.cancel_delivery(turn, call, reason, grace_ms=grace_ms)
         call.stage = CallStage.HELD
-        self.calls.pop(key, None)
+        del self.calls[key]
 
     def _restore_delivery(self, turn: Turn, key: CallKey, run: RunState, step: StepExecution) -> None:
         """After recovery: the delivery stays current while its worker may come back [WIRE-11]."""
-        call = self.calls[key] = Call(run, key[1], step.method, step.step_type)
+        call = self.calls[key] = Call(key, run, step.method, step.step_type, step)
         call.token = step.token(run.run_id)
         call.method_deadline = step.deadline
         self.note_delivered(call, step.worker_id, step.incarnation)
@@ -174,13 +176,13 @@ class Dispatcher:
         self.matcher.remove_idle(stream)
         call.method_deadline = self._deadline(call, turn.now)
         if call.rpc is None:
-            step = call.run.steps[StepExecutionId(call.call_id)]
+            step = step_of(call)
             turn.emit(call.run, self._dispatched(call, step, worker, now=turn.now))
             token = step.token(call.run.run_id)
             snapshot = step_snapshot(call.run, step, token)
         else:
             call.rpc.delivery += 1
-            token = Token(call.run.run_id, call.call_id, Method.RPC, 1, call.rpc.delivery)
+            token = Token(call.run.run_id, CallId(call.call_id), Method.RPC, 1, call.rpc.delivery)
             snapshot = rpc_snapshot(call.run, call, token, call.rpc.command.input, now=turn.now)
         call.token = token
         self.note_delivered(call, worker.worker_id, worker.incarnation)
@@ -228,11 +230,10 @@ class Dispatcher:
         """Timeout of the call's method, counted from hand-over [OPT-1, RPC-7]."""
         if call.rpc is not None:
             return call.rpc.command.timeout_ms
-        options = call.run.steps[StepExecutionId(call.call_id)].options
-        chosen = None
-        if options is not None:
-            is_wait_for = call.method is Method.WAIT_FOR
-            chosen = options.wait_for_timeout_ms if is_wait_for else options.execute_timeout_ms
+        options = step_of(call).options
+        if options is None:
+            return self.config.method_timeout_ms
+        chosen = options.wait_for_timeout_ms if call.method is Method.WAIT_FOR else options.execute_timeout_ms
         return self.config.method_timeout_ms if chosen is None else chosen
 
     # ---- deliveries and streams ----
@@ -254,7 +255,10 @@ class Dispatcher:
         """A worker has the call's current delivery."""
         call.worker_id = worker_id
         call.incarnation = incarnation
-        self.delivered.setdefault(worker_id, {})[call.key] = call
+        delivered = self.delivered.get(worker_id)
+        if delivered is None:
+            delivered = self.delivered[worker_id] = {}
+        delivered[call.key] = call
 
     def detach(self, call: Call, *, now: int) -> None:
         """The session is gone; the delivery stays current for the resume wait [WIRE-11]."""
@@ -333,8 +337,8 @@ class Dispatcher:
         Streams of one queue are alike, so the first one that finds no call speaks for the rest: a busy worker has
         hundreds of them and gets here with every result.
         """
-        for streams in [list(streams.values()) for streams in worker.idle.values()]:
-            for stream in streams:
+        for queue in list(worker.idle):
+            while (stream := worker.pick_idle(queue)) is not None:
                 if self.is_shutting_down or worker.is_held(is_rpc=True, now=turn.now):
                     return
                 call = self.matcher.call_for(stream, now=turn.now)
@@ -360,8 +364,15 @@ class Dispatcher:
 
     def call_of(self, token: Token) -> Call | None:
         """The open call whose current delivery the token names, or None when the token is stale."""
-        call = self.calls.get((RunId(token.run_id), token.call))
-        return call if call is not None and call.is_delivered and call.token == token else None
+        call = self.calls.get((token.run_id, token.call))
+        return call if call is not None and call.token == token else None
+
+
+def step_of(call: Call) -> StepExecution:
+    """The Step execution whose call it is; not for an RPC's."""
+    step = call.step
+    assert step is not None
+    return step
 
 
 def _cancel_terms(run: RunState) -> tuple[str, int]:

@@ -45,7 +45,7 @@ class RpcDesk:
         call = self._dispatcher.calls.get(key)
         if call is None or call.rpc is None:
             rpc = RpcCall(command, [command.caller])
-            call = self._dispatcher.calls[key] = Call(run, key[1], Method.RPC, command.name, rpc)
+            call = self._dispatcher.calls[key] = Call(key, run, Method.RPC, command.name, rpc=rpc)
             self._by_run.setdefault(run.run_id, {})[key] = call
             self._by_caller[command.caller] = call
             self._dispatcher.start_dispatch(turn, call)

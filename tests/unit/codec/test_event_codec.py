@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dexd.codec.event_codec import from_stored, to_stored
+from dexd.codec.event_codec import append_stored, from_stored
 from dexd.codec.state_codec import STATE_VERSION, from_snapshot, to_snapshot
 from dexd.codec.upcast import EVENT_VERSIONS, UPCASTERS, UnknownEventError, UpcastChain
 from dexd.core.events import EVENT_TYPES, Event, FlowStarted, StepScheduled
@@ -30,7 +30,9 @@ def test_every_event_survives_the_log(event_type: type[Event], data: st.DataObje
     """[ARCH-9] Encoding and decoding give the same event, whatever is in it."""
     event = data.draw(_struct(event_type))
     recorded = RecordedEvent(StreamId(3), 2, 1_000, event)
-    stored = to_stored(recorded, 17)
+    rows: list[StoredEvent] = []
+    assert append_stored(rows, [recorded], 16) == 17
+    [stored] = rows
     assert (stored.seq, stored.stream_id, stored.version, stored.at) == (17, 3, 2, 1_000)
     assert (stored.type, stored.type_version) == (event_type.__name__, EVENT_VERSIONS[event_type.__name__])
     assert from_stored(stored) == recorded

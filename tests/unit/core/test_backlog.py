@@ -16,7 +16,7 @@ def worker(name: str = "w1", steps: str = "A B") -> Worker:
 
 
 def queued(backlog: Backlog, ticket: int, name: str = "A") -> Call:
-    call = Call(RUN, CallId(f"{name}-{ticket}"), Method.EXECUTE, name, ticket=ticket)
+    call = Call((RUN.run_id, CallId(f"{name}-{ticket}")), RUN, Method.EXECUTE, name, ticket=ticket)
     backlog.add(call)
     return call
 

@@ -11,7 +11,8 @@ from tests.support.builders import FLOW_TYPE, T0, serves, started
 from tests.support.given import given
 
 QUEUE = QueueName(FLOW_TYPE)
-CALL = Call(given(started()).run(), CallId("A-1"), Method.EXECUTE, "A")
+RUN = given(started()).run()
+CALL = Call((RUN.run_id, CallId("A-1")), RUN, Method.EXECUTE, "A")
 
 
 class CountedWorker(Worker):
@@ -94,7 +95,7 @@ def test_workers_that_have_gone_do_not_pile_up_where_no_call_ever_comes() -> Non
 @pytest.mark.parametrize("kept_out", ["excluded", "lacks the name"])
 def test_worker_that_may_not_have_the_call_keeps_its_place_for_others(kept_out: str) -> None:
     idle, (first, second) = fleet(2)
-    call = Call(CALL.run, CallId("B-1"), Method.EXECUTE, "B")
+    call = Call((RUN.run_id, CallId("B-1")), RUN, Method.EXECUTE, "B")
     if kept_out == "excluded":
         call.excluded[first.worker_id] = "DRAINING"
     else:

@@ -323,12 +323,12 @@ def _sticky_to_nobody(kernel: Kernel) -> None:
 
 def _waiting_call(kernel: Kernel) -> None:
     run = kernel.runs[RunId(RUN)]
-    kernel.dispatcher.calls[RunId(RUN), CallId("W-1")] = Call(run, CallId("W-1"), Method.WAIT_FOR, "W")
+    kernel.dispatcher.calls[RunId(RUN), CallId("W-1")] = Call((RunId(RUN), CallId("W-1")), run, Method.WAIT_FOR, "W")
 
 
 def _backoff_call(kernel: Kernel) -> None:
     run = kernel.runs[RunId(RUN)]
-    kernel.dispatcher.calls[RunId(RUN), CallId("F-1")] = Call(run, CallId("F-1"), Method.EXECUTE, "F")
+    kernel.dispatcher.calls[RunId(RUN), CallId("F-1")] = Call((RunId(RUN), CallId("F-1")), run, Method.EXECUTE, "F")
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ class Bench:
 
     def _add(self, run: RunState, name: str) -> Call:
         self._tickets += 1
-        call = Call(run, CallId(f"{name}-{self._tickets}"), Method.EXECUTE, name, ticket=self._tickets)
+        call = Call((run.run_id, CallId(f"{name}-{self._tickets}")), run, Method.EXECUTE, name, ticket=self._tickets)
         self.backlog.add(call)
         return call
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pytest
 
-from dexd.codec.event_codec import to_stored
+from dexd.codec.event_codec import append_stored
 from dexd.core.commands import Command, PublishMessages, StartFlow, StopFlow
 from dexd.core.config import KernelConfig
 from dexd.core.events import TimerFired
@@ -43,7 +43,7 @@ def written(commands: Sequence[Command] = WORK, *, snapshots: bool = True) -> Me
     for now, command in enumerate(commands, start=1_000):
         batch = OpenBatch(log.last_seq)
         for recorded in kernel.handle(command, now=now).events:
-            batch.record(recorded)
+            batch.record([recorded])
         for run in kernel.runs.values():
             batch.note_run(run)
             if snapshots:
@@ -166,7 +166,7 @@ def test_an_event_that_the_state_machine_does_not_allow_is_found() -> None:
     events = list(written().read_all(1, 1_000))
     scheduled = next(event for event in events if event.stream_id == 2 and event.type == "StepScheduled")
     fired = TimerFired(StepExecutionId("Begin-1"), 0)
-    events.append(to_stored(RecordedEvent(StreamId(2), scheduled.version + 2, 9_000, fired), len(events) + 1))
+    append_stored(events, [RecordedEvent(StreamId(2), scheduled.version + 2, 9_000, fired)], len(events))
     assert "run-b: event 4, TimerFired, is illegal for Begin-1 in phase READY" in faults_of(altered(events=events))
 
 
