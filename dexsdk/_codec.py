@@ -19,7 +19,8 @@ T = TypeVar("T")
 VALUE_BYTES_MAX = 64 * 1024 * 1024
 """Encoded size of one value [LIM-1]."""
 
-_LONG_NUMBER = re.compile(rb"\d{19}")
+_LONG_NUMBER_DIGITS = 19
+_LONG_NUMBER = re.compile(rb"\d{%d}" % _LONG_NUMBER_DIGITS)
 """Only bytes with such a run of digits can hold an int outside int64, which the decoder would let through."""
 
 _DECODER_PATH = re.compile(r" - at `(\$.*)`$")
@@ -171,7 +172,7 @@ class _AnnotationCodec(Codec[Any]):
             value = self._decode(data)
         except Exception as error:
             raise _decode_fault(error) from error
-        if _LONG_NUMBER.search(data):
+        if len(data) >= _LONG_NUMBER_DIGITS and _LONG_NUMBER.search(data):
             self._check(value)
         return value
 

@@ -9,6 +9,7 @@ Duration: TypeAlias = timedelta | float
 DURATION_DAYS_MAX = 36_525
 """100 years; the longest duration anywhere in the product [TIMER-2]."""
 
+_SECONDS_MAX = DURATION_DAYS_MAX * 86_400
 _LONGEST = timedelta(days=DURATION_DAYS_MAX)
 _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -20,6 +21,8 @@ def to_duration_ms(duration: Duration, what: str) -> int:
     Raises:
         ValueError: not a duration, negative, longer than 100 years, NaN or infinite; the text names ``what``.
     """
+    if type(duration) is int and 0 <= duration <= _SECONDS_MAX:
+        return duration * 1000
     exact = _to_timedelta(duration, what)
     if not timedelta(0) <= exact <= _LONGEST:
         raise ValueError(f"{what} is {duration!r}, allowed are 0 to {DURATION_DAYS_MAX} days")
@@ -56,7 +59,7 @@ def _to_timedelta(duration: Duration, what: str) -> timedelta:
     if isinstance(duration, bool) or not isinstance(duration, int | float):
         raise ValueError(f"{what} is {duration!r}, a timedelta or a number of seconds is needed")
     # The comparison also refuses NaN, infinity and ints that no float can hold, each without an OverflowError.
-    if not 0 <= duration <= DURATION_DAYS_MAX * 86_400:
+    if not 0 <= duration <= _SECONDS_MAX:
         raise ValueError(f"{what} is {duration!r} s, allowed are 0 to {DURATION_DAYS_MAX} days")
     exact = timedelta(seconds=duration)
     # timedelta rounds to microseconds; what it rounds to nothing is still a part of a millisecond.

@@ -1,5 +1,6 @@
 """The Flows of a program, validated and compiled once [REG-1]."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,6 +60,10 @@ class Registry:
             self._by_type[registered.flow_type] = registered
         if faults:
             raise FlowDefinitionError(*faults)
+        classes = Counter(type(entry.flow) for entry in self.flows)
+        # By identity, because a Flow need not be hashable; the registry keeps them, so that identities stay theirs.
+        self._by_reference: dict[int, RegisteredFlow] = {id(entry.flow): entry for entry in self.flows}
+        self._by_reference |= {id(type(entry.flow)): entry for entry in self.flows if classes[type(entry.flow)] == 1}
 
     @property
     def flows(self) -> tuple[RegisteredFlow, ...]:
@@ -75,10 +80,11 @@ class Registry:
         Raises:
             FlowDefinitionError: there is no such Flow, or the class has several.
         """
-        matches = [known for known in self.flows if known.flow is flow or type(known.flow) is flow]
-        if len(matches) != 1:
-            raise FlowDefinitionError(f"{len(matches)} registered Flows are named by {_shown(flow)}, not exactly one")
-        return matches[0]
+        resolved = self._by_reference.get(id(flow))
+        if resolved is not None:
+            return resolved
+        count = sum(type(known.flow) is flow for known in self.flows)
+        raise FlowDefinitionError(f"{count} registered Flows are named by {_shown(flow)}, not exactly one")
 
     def resolve_rpc(self, method: Callable[..., Any]) -> RegisteredRpc:
         """Find an RPC by a method bound to its registered Flow, or taken from that Flow's class [RPC-1, FLOW-10].

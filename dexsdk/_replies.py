@@ -48,14 +48,15 @@ def to_flow_info(body: bytes) -> FlowInfo:
 
 def to_flow_result(reply: pb.WaitForFlowReply, codecs: CodecRegistry) -> FlowResult:
     """Give the result of a closed execution."""
+    error_type = reply.error_type
+    completions = [
+        StepCompletion(output.step_type, output.step_execution_id, output.value, codecs) for output in reply.completions
+    ]
     return FlowResult(
-        status=FlowStatus(reply.status),
-        error_type=FlowErrorType(reply.error_type) if reply.error_type else None,
-        error_message=reply.error_message or None,
-        completions=tuple(
-            StepCompletion(output.step_type, output.step_execution_id, output.value, codecs)
-            for output in reply.completions
-        ),
+        FlowStatus(reply.status),
+        FlowErrorType(error_type) if error_type else None,
+        reply.error_message or None,
+        tuple(completions),
     )
 
 

@@ -1,24 +1,25 @@
-"""How a start names the Flow's first Step; built once per Flow type, because every start carries it."""
+"""How a start names its Flow and the first Step; encoded once per Flow type, because every start carries it."""
 
 from dexpb.v1 import flow_service_pb2 as pb
 from dexpb.v1 import frames
 from dexsdk._registered import RegisteredFlow
 
 
-class StartSteps:
-    """Start Steps of the Flows that a client has started."""
+class StartHeads:
+    """Beginnings of start requests, by Flow type; the rest of a request is appended, since protobuf merges the two."""
 
     def __init__(self) -> None:
-        self._by_type: dict[str, pb.StartStep | None] = {}
+        self._by_type: dict[str, bytes] = {}
 
-    def of(self, flow: RegisteredFlow) -> pb.StartStep | None:
-        """Give the start Step; None when the Flow has none."""
-        try:
-            return self._by_type[flow.flow_type]
-        except KeyError:
-            descriptor = flow.start_descriptor()
-            step = None if descriptor is None else to_start_step(descriptor)
-            return self._by_type.setdefault(flow.flow_type, step)
+    def of(self, flow: RegisteredFlow) -> bytes:
+        """Give the encoded Flow type and start Step, if the Flow has one."""
+        return self._by_type.get(flow.flow_type) or self._encode(flow)
+
+    def _encode(self, flow: RegisteredFlow) -> bytes:
+        descriptor = flow.start_descriptor()
+        step = None if descriptor is None else to_start_step(descriptor)
+        head = pb.StartFlowRequest(flow_type=flow.flow_type, start_step=step).SerializeToString()
+        return self._by_type.setdefault(flow.flow_type, head)
 
 
 def to_start_step(descriptor: frames.StepDescriptor) -> pb.StartStep:

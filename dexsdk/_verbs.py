@@ -27,13 +27,14 @@ from dexsdk._conversation import (
 )
 from dexsdk._durations import Duration, optional_duration_ms
 from dexsdk._names import check_name, check_owned_name
+from dexsdk._registered import RegisteredFlow
 from dexsdk._registry import RegisteredRpc, Registry
-from dexsdk._start_requests import StartSteps
+from dexsdk._start_requests import StartHeads
 from dexsdk._status import RemoteStatus
 from dexsdk.attribute import AnyAttribute, key_of
 from dexsdk.channel import AnyChannel, split_messages
 from dexsdk.errors import FlowDefinitionError
-from dexsdk.options import IdReusePolicy, StartFlowOptions, StopFlowOptions, StopType
+from dexsdk.options import AttributeAssignment, IdReusePolicy, StartFlowOptions, StopFlowOptions, StopType
 from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryPage, StopResult
 from dexsdk.rpc import RPC_TIMEOUT_MS_MAX
 from dexsdk.status import SkipTimerOutcome, StepOutcome
@@ -61,6 +62,7 @@ _REUSE_POLICY = {
     IdReusePolicy.DISALLOW: 3,
     IdReusePolicy.ALLOW_TERMINATE_IF_RUNNING: 4,
 }
+_START_DEFAULTS = StartFlowOptions()
 _STOP_TYPE = {StopType.CANCEL: 0, StopType.FAIL: 1, StopType.TERMINATE: 2}
 
 
@@ -85,36 +87,23 @@ class Verbs:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._start_steps = StartSteps()
+        self._start_heads = StartHeads()
         self._id_prefix = secrets.token_hex(12)
         self._id_numbers = itertools.count(1)
 
     def start_flow(self, flow: Any, flow_id: str, value: Any, options: StartFlowOptions | None) -> Conversation[str]:
         """See Client.start_flow."""
         registered = self._registry.resolve_flow(flow)
-        options = options or StartFlowOptions()
-        start_step = self._start_steps.of(registered)
-        place = f"start of Flow {registered.flow_type!r}"
-        attributes = [
-            pb.AttributeValue(
-                key=initial.key,
-                value=encode_value(
-                    registered.codec_of(initial.attribute), initial.value, f"{place}, Attribute {initial.key!r}"
-                ),
-            )
-            for initial in options.initial_attributes
-            if initial.value is not None
-        ]
+        options = options or _START_DEFAULTS
         message = pb.StartFlowRequest(
             flow_id=check_owned_name(flow_id, "Flow ID"),
-            flow_type=registered.flow_type,
             request_id=self._request_id(options.request_id),
             input=registered.encode_start_input(value),
-            start_step=start_step,
-            attributes=attributes,
             id_reuse_policy=_REUSE_POLICY[options.id_reuse_policy],
         )
-        body = message.SerializeToString()
+        if options.initial_attributes:
+            message.attributes.extend(encode_initial_attributes(registered, options.initial_attributes))
+        body = self._start_heads.of(registered) + message.SerializeToString()
         return ask(Request("start_flow", "StartFlow", body, replies.to_run_id, flow_id))
 
     def invoke_rpc(
@@ -315,6 +304,26 @@ class Verbs:
         if chosen is not None:
             return check_name(chosen, "request ID")
         return f"{self._id_prefix}-{next(self._id_numbers)}"
+
+
+def encode_initial_attributes(
+    flow: RegisteredFlow, assignments: Sequence[AttributeAssignment]
+) -> list[pb.AttributeValue]:
+    """Encode what a start writes beside the Flow's input [ATTR-4]; None writes nothing.
+
+    Raises:
+        FlowDefinitionError: the Flow does not declare an Attribute, or a value does not fit it [FLOW-4, TYPE-2].
+        ValueMappingError: a value cannot be encoded.
+    """
+    place = f"start of Flow {flow.flow_type!r}"
+    return [
+        pb.AttributeValue(
+            key=initial.key,
+            value=encode_value(flow.codec_of(initial.attribute), initial.value, f"{place}, Attribute {initial.key!r}"),
+        )
+        for initial in assignments
+        if initial.value is not None
+    ]
 
 
 def encode_rpc_input(rpc: RegisteredRpc, arguments: Sequence[Any]) -> bytes:
