@@ -140,7 +140,8 @@ class _FlowCompiler:
             self._check_same_input(step, annotation)
         wait_for = self._handler(step.wait_for, codec, "wait_for")
         execute = self._handler(step.execute, codec, "execute")
-        return RegisteredStep(step, step_type, annotation, has_wait_for, wait_for, execute)
+        has_options = type(step).get_step_options is not Step.get_step_options
+        return RegisteredStep(step, step_type, annotation, has_wait_for, has_options, wait_for, execute)
 
     def _check_same_input(self, step: Step[Any], annotation: Any) -> None:
         waited = _located("wait_for", input_annotation, step.wait_for)

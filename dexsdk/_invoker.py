@@ -155,10 +155,10 @@ class PreparedCall:
             call.assign.token,
             wait,
             decision,
-            tuple(call.written.items()),
+            tuple(call.written.items()) if call.written else (),
             tuple(call.publications),
-            tuple(call.locals.items()),
-            tuple(call.recorded.items()),
+            tuple(call.locals.items()) if call.locals else (),
+            tuple(call.recorded.items()) if call.recorded else (),
             output,
             next_steps,
         )
@@ -230,11 +230,19 @@ def _find_handler(flow: RegisteredFlow, assign: frames.Assign) -> Handler | None
 
 
 def _payload_bytes(response: frames.Output) -> int:
+    # Plain loops: most responses have nothing in most places, and a generator would cost more than it sums up.
     size = len(response.output)
-    if response.decision is not None:
-        size += len(response.decision.output) + len(response.decision.reason)
-        size += sum(len(movement.input) for movement in response.decision.movements)
-    size += sum(len(movement.input) for movement in response.next_steps)
+    decision = response.decision
+    if decision is not None:
+        size += len(decision.output) + len(decision.reason)
+        for movement in decision.movements:
+            size += len(movement.input)
+    for movement in response.next_steps:
+        size += len(movement.input)
     for pairs in (response.publications, response.locals, response.recorded):
-        size += sum(len(data) for _, data in pairs)
-    return size + sum(len(data) for _, data in response.writes if data is not None)
+        for _, data in pairs:
+            size += len(data)
+    for _, written in response.writes:
+        if written is not None:
+            size += len(written)
+    return size

@@ -42,6 +42,8 @@ class RegisteredStep:
     input_annotation: Any
     has_wait_for: bool
     """Whether the Step overrides wait_for."""
+    has_options: bool
+    """Whether the Step overrides get_step_options."""
     wait_for: Handler
     """Also present when it is not overridden: an execution scheduled by older code may still ask for it."""
     execute: Handler
@@ -76,10 +78,9 @@ class RegisteredFlow:
         self._codec_by_identity = {
             id(definition): codecs.resolve(definition.value_type) for definition in definitions.values()
         }
-        self._step_by_identity = {id(entry.step): entry for entry in steps.values()}
         classes = Counter(type(entry.step) for entry in steps.values())
-        self._step_by_class: dict[Any, RegisteredStep] = {
-            type(entry.step): entry for entry in steps.values() if classes[type(entry.step)] == 1
+        self._step_by_reference = {id(entry.step): entry for entry in steps.values()} | {
+            id(type(entry.step)): entry for entry in steps.values() if classes[type(entry.step)] == 1
         }
         self._options = OptionsResolver(flow_type, self.resolve_step)
 
@@ -103,11 +104,10 @@ class RegisteredFlow:
         Raises:
             FlowDefinitionError: there is no such Step, or the class has several.
         """
-        is_class = isinstance(step, type)
-        known = self._step_by_class.get(step) if is_class else self._step_by_identity.get(id(step))
+        known = self._step_by_reference.get(id(step))
         if known is not None:
             return known
-        if not is_class:
+        if not isinstance(step, type):
             raise FlowDefinitionError(
                 f"Flow {self.flow_type!r}: this instance of {type(step).__qualname__} is no registered Step"
             )
@@ -126,7 +126,8 @@ class RegisteredFlow:
         """
         registered = self.resolve_step(step)
         data = self._encode_input(registered, input)
-        resolved = self.encode_options(registered, options)
+        has_options = options is not None or registered.has_options
+        resolved = self.encode_options(registered, options) if has_options else None
         return frames.Movement(registered.step_type, data, registered.has_wait_for, resolved)
 
     def encode_options(self, step: RegisteredStep, override: StepOptions | None) -> frames.StepOptions | None:

@@ -90,9 +90,10 @@ class StepDecision:
         self.output = output
         self.reason = reason
         self._data: bytes | None = None
-        call = current_call.get()
-        if call is not None and output is not UNSET:
-            self._data = _encode_output(call, output)
+        if output is not UNSET:
+            call = current_call.get()
+            if call is not None:
+                self._data = _encode_output(call, output)
 
     @overload
     @staticmethod
@@ -150,7 +151,7 @@ class StepDecision:
 
     def to_frame(self, call: Call) -> frames.Decision:
         """Give the decision as it travels, as the result of a call."""
-        movements = tuple(movement.to_frame(call.scope) for movement in self.movements)
+        movements = tuple([movement.to_frame(call.scope) for movement in self.movements])
         data = self._data
         if data is None:
             data = b"" if self.output is UNSET else _encode_output(call, self.output)
