@@ -61,11 +61,15 @@ class Orders:
     welcome: frames.Welcome | None = None
 
 
+Ended: TypeAlias = tuple[Delivery, Result | None]
+"""A call whose handler ended, and its result; None gives no answer, so that the call runs elsewhere [LOST-1]."""
+
+
 class DeliverySink(Protocol):
     """Takes what became of deliveries, from any thread."""
 
-    def finish(self, delivery: Delivery, result: Result | None) -> None:
-        """The handler ended; None gives no answer, so that the call runs elsewhere [LOST-1]."""
+    def finish(self, ended: Sequence[Ended]) -> None:
+        """Handlers ended; their results leave together."""
 
     def skip(self, delivery: Delivery) -> None:
         """The call was canceled before its handler started."""

@@ -6,13 +6,14 @@ User code runs in none of the first three, so that a handler that blocks costs t
 
 import logging
 import os
+from collections.abc import Sequence
 from concurrent.futures import Future
 from threading import Event, Lock, Thread
 from typing import Protocol
 
 from dexpb.v1 import frames
 from dexsdk._announcement import Announcement
-from dexsdk._delivery import Delivery, HandlerRunner, Result
+from dexsdk._delivery import Delivery, Ended, HandlerRunner
 from dexsdk._drain import Drain, DrainStage
 from dexsdk._durations import to_duration_ms
 from dexsdk._link import SessionLink, now_ms
@@ -156,10 +157,14 @@ class WorkerEngine:
         if self._drain.stage is not DrainStage.SERVING:
             self._wake.set()
 
-    def finish(self, delivery: Delivery, result: Result | None) -> None:
+    def finish(self, ended: Sequence[Ended]) -> None:
         """See DeliverySink."""
         with self._lock:
-            self._link_of(delivery).finish(delivery, result)
+            if len(self._links) == 1:
+                self._links[0].finish(ended)
+            else:
+                for delivery, result in ended:
+                    self._link_of(delivery).finish([(delivery, result)])
         self.on_progress()
 
     def skip(self, delivery: Delivery) -> None:

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 
 from dexpb.v1 import frames
 from dexsdk._backoff import Backoff
-from dexsdk._delivery import Delivery, DeliverySink, HandlerRunner, Result
+from dexsdk._delivery import Delivery, DeliverySink, Ended, HandlerRunner
 from dexsdk._server_channel import ServerChannel
 from dexsdk._session import Session
 from dexsdk._status import RemoteStatus, status_of_call
@@ -90,9 +90,9 @@ class SessionLink:
         """Whether the call is one of this session; the worker's lock is held."""
         return self._session.holds(delivery)
 
-    def finish(self, delivery: Delivery, result: Result | None) -> None:
-        """Send a handler's result; the worker's lock is held."""
-        self._send(self._session.finish(delivery, result, now_ms()))
+    def finish(self, ended: Sequence[Ended]) -> None:
+        """Send results of handlers; the worker's lock is held."""
+        self._send(self._session.finish_all(ended, now_ms()))
 
     def skip(self, delivery: Delivery) -> None:
         """Give back a call that was canceled before its handler started; the worker's lock is held."""

@@ -16,6 +16,7 @@ from dexsdk._delivery import CANCEL_DRAINING, Delivery, DeliverySink, Result
 from dexsdk._handler_threads import HandlerThreads
 from dexsdk._invoker import Invoker, PreparedCall
 from dexsdk._link import now_ms
+from dexsdk._loop_results import LoopResults
 from dexsdk._registry import Registry
 
 BLOCKED_AFTER_MS = 5_000
@@ -67,7 +68,7 @@ class ThreadRunner:
         if delivery.cancel_reason is not None:
             prepared.request_cancellation()
         try:
-            sink.finish(delivery, prepared.run())
+            sink.finish([(delivery, prepared.run())])
         finally:
             del self._started[delivery]
 
@@ -80,6 +81,7 @@ class LoopRunner:
         self._sync = ThreadRunner(registry)
         self._async_handlers = find_async_handlers(registry)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._results = LoopResults(self._call_next_turn)
         self._tasks: dict[Delivery, asyncio.Task[None]] = {}
         self._started: dict[Delivery, PreparedCall] = {}
         self._asked_at = 0
@@ -108,7 +110,8 @@ class LoopRunner:
             self._call_soon(partial(self._cancel, delivery))
 
     def check(self, now: int) -> None:
-        """See SupervisedRunner; reports a handler that blocks the loop, by name."""
+        """See SupervisedRunner; reports a handler that blocks the loop, by name, and sends what others left there."""
+        self._results.hand_in()
         if self._bound_loop.is_closed():
             raise RuntimeError("the event loop was closed before its worker was stopped")
         if not self._is_asked:
@@ -134,6 +137,9 @@ class LoopRunner:
         with suppress(RuntimeError):
             self._bound_loop.call_soon_threadsafe(callback)
 
+    def _call_next_turn(self, callback: Callable[[], object]) -> None:
+        self._bound_loop.call_soon(callback)
+
     def _begin(self, sink: DeliverySink, deliveries: Sequence[Delivery]) -> None:
         create_task = self._bound_loop.create_task
         for delivery in deliveries:
@@ -144,7 +150,7 @@ class LoopRunner:
             prepared = prepare_or_answer(self._invoker, sink, delivery)
             if prepared is not None:
                 self._started[delivery] = prepared
-                sink.finish(delivery, await self._result_of(delivery, prepared))
+                self._results.put(sink, delivery, await self._result_of(delivery, prepared))
         finally:
             self._started.pop(delivery, None)
             del self._tasks[delivery]
@@ -197,7 +203,7 @@ def prepare_or_answer(invoker: Invoker, sink: DeliverySink, delivery: Delivery) 
     if isinstance(prepared, frames.Decline):
         sink.decline(delivery, prepared.reason)
     else:
-        sink.finish(delivery, prepared)
+        sink.finish([(delivery, prepared)])
     return None
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import msgspec
 
 from dexpb.v1 import frames
-from dexsdk._delivery import CANCEL_DRAINING, Delivery, Orders, Result
+from dexsdk._delivery import CANCEL_DRAINING, Delivery, Ended, Orders, Result
 from dexsdk._readiness import Readiness
 from dexsdk._slots import Slots
 from dexsdk._streams import StreamTable
@@ -144,29 +144,43 @@ class Session:
         """Take a batch of frames from the server, in order."""
         orders = Orders()
         for frame in received:
-            self._receive_frame(frame, now, orders)
+            # The two that make up nearly all traffic come first, without a way through all others.
+            if isinstance(frame, frames.Assign):
+                self._on_assign(frame, now, orders)
+            elif isinstance(frame, frames.Ack):
+                self._on_ack(frame, now)
+            else:
+                self._receive_other(frame, now, orders)
         if self._is_resuming:
             self._resume(now, orders)
         self._open_missing(now, orders.send)
         return orders
 
     def finish(self, delivery: Delivery, result: Result | None, now: int) -> list[frames.WorkerFrame]:
-        """Take the result of a handler that ended; it is kept until the server acknowledges it.
+        """Take the result of one handler that ended; see `finish_all`."""
+        return self.finish_all([(delivery, result)], now)
+
+    def finish_all(self, ended: Sequence[Ended], now: int) -> list[frames.WorkerFrame]:
+        """Take the results of handlers that ended; each is kept until the server acknowledges it.
 
         None gives no answer at all: the delivery is lost with the session and the call runs elsewhere [LOST-1]. The
         late result of a call that lost its slot by force is sent once, so that the history shows it [LOST-3]; its
         stream serves other calls by then, which the server tells apart by their tokens.
         """
         send: list[frames.WorkerFrame] = []
-        if delivery.is_released:
-            return [result] if result is not None and self._is_open else send
-        del self._running[delivery.assign.token]
-        self._slots.release()
-        if result is not None:
-            delivery.result = result
-            self._unacknowledged[delivery.assign.token] = delivery
-            if self._is_open:
-                self._send_result(delivery, now, send)
+        for delivery, result in ended:
+            if delivery.is_released:
+                if result is not None and self._is_open:
+                    send.append(result)
+                continue
+            token = delivery.assign.token
+            del self._running[token]
+            self._slots.release()
+            if result is not None:
+                delivery.result = result
+                self._unacknowledged[token] = delivery
+                if self._is_open:
+                    self._send_result(delivery, result, now, send)
         self._open_missing(now, send)
         return send
 
@@ -217,12 +231,8 @@ class Session:
             calls = self._running if delivery.result is None else self._unacknowledged
             calls[delivery.assign.token] = delivery
 
-    def _receive_frame(self, frame: Received, now: int, orders: Orders) -> None:
+    def _receive_other(self, frame: Received, now: int, orders: Orders) -> None:
         match frame:
-            case frames.Assign():
-                self._on_assign(frame, now, orders)
-            case frames.Ack():
-                self._on_ack(frame, now)
             case frames.StreamOpened(stream=stream):
                 self._streams.on_opened(stream, now)
             case frames.Ping(nonce=nonce):
@@ -255,7 +265,7 @@ class Session:
         # twice would stand in the Flow's history as a refused one.
         self._is_resuming = False
         for delivery in self._unacknowledged.values():
-            self._send_result(delivery, now, orders.send)
+            self._send_kept_result(delivery, now, orders.send)
         if self._is_draining:
             orders.send.append(frames.Goodbye())
         else:
@@ -305,17 +315,19 @@ class Session:
             settled = self._unacknowledged.pop(frame.token, None)
             if settled is not None and self._is_resuming:
                 # Nobody wants the result, but its stream is busy until we answer on it.
-                self._send_result(settled, now, orders.send)
+                self._send_kept_result(settled, now, orders.send)
             return
         delivery.cancel_reason = frame.reason
         if frame.reason in RELEASED_BY_FORCE:
             delivery.release_at = now + frame.grace_ms
         orders.cancel.append(delivery)
 
-    def _send_result(self, delivery: Delivery, now: int, send: list[frames.WorkerFrame]) -> None:
-        result = delivery.result
-        if result is None:
+    def _send_kept_result(self, delivery: Delivery, now: int, send: list[frames.WorkerFrame]) -> None:
+        if delivery.result is None:
             raise AssertionError(f"{delivery} has no result to send")
+        self._send_result(delivery, delivery.result, now, send)
+
+    def _send_result(self, delivery: Delivery, result: Result, now: int, send: list[frames.WorkerFrame]) -> None:
         if result.stream != delivery.stream:
             result = delivery.result = msgspec.structs.replace(result, stream=delivery.stream)
         send.append(result)

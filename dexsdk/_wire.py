@@ -61,7 +61,7 @@ def encode_batches(outgoing: Sequence[frames.WorkerFrame], frame_bytes_max: int)
     yield from encode_batches(outgoing[middle:], frame_bytes_max)
 
 
-def decode_batch(message: bytes) -> list[Received]:
+def decode_batch(message: bytes) -> Sequence[Received]:
     """Give the frames of one SessionBatch message.
 
     Raises:
@@ -70,7 +70,7 @@ def decode_batch(message: bytes) -> list[Received]:
     """
     data = SessionBatch.FromString(message).frames
     try:
-        return list(_batch_decoder.decode(data))
+        return _batch_decoder.decode(data)
     except msgspec.DecodeError:
         return [_decode_frame(raw) for raw in _raw_batch_decoder.decode(data)]
 
