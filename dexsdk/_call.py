@@ -50,6 +50,10 @@ class Scope(Protocol):
         """Give the codec of a declared definition; FlowDefinitionError for an undeclared one [FLOW-4]."""
         ...
 
+    def step_type_of(self, step: Any) -> str:
+        """Give the type of a registered Step; FlowDefinitionError for any other [DEC-8]."""
+        ...
+
     def encode_movement(self, step: Any, input: Any, options: Any) -> frames.Movement:
         """Give a movement to a registered Step as it travels; FlowDefinitionError if it does not fit [DEC-8]."""
         ...

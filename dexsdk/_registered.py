@@ -117,6 +117,10 @@ class RegisteredFlow:
             "a class names a Step only if there is exactly one"
         )
 
+    def step_type_of(self, step: Any) -> str:
+        """Give the type of a Step; errors as ``resolve_step``."""
+        return self.resolve_step(step).step_type
+
     def encode_movement(self, step: Any, input: Any, options: StepOptions | None) -> frames.Movement:
         """Give a movement as it travels, with the options that hold for this execution [STEP-8].
 

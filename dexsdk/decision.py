@@ -1,11 +1,13 @@
-"""What ``execute`` returns: which Steps follow, or how the Flow closes [DEC-1..8]."""
+"""What ``execute`` returns: which Steps follow or are canceled, or how the Flow closes [DEC-1..11]."""
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Final, TypeVar, overload
 
 from dexpb.v1 import frames
 from dexsdk._call import Call, Scope, current_call
 from dexsdk._failure import DETAIL_BYTES_MAX, repaired
+from dexsdk.channel import Channel
 from dexsdk.errors import FlowDefinitionError, ValueTooLargeError
 from dexsdk.options import StepOptions
 from dexsdk.step import StepRef
@@ -79,7 +81,7 @@ class StepMovement:
 class StepDecision:
     """What follows a Step; immutable. The module's functions make them, also as static methods."""
 
-    __slots__ = ("_data", "kind", "movements", "output", "reason")
+    __slots__ = ("_data", "canceling", "canceling_siblings", "channels", "kind", "movements", "output", "reason")
 
     def __init__(
         self, kind: int, movements: Sequence[StepMovement] = (), output: Any = UNSET, reason: str = ""
@@ -89,6 +91,9 @@ class StepDecision:
         self.movements = tuple(movements)
         self.output = output
         self.reason = reason
+        self.channels: tuple[Channel[Any], ...] = ()
+        self.canceling: tuple[StepRef[Any], ...] = ()
+        self.canceling_siblings: tuple[StepRef[Any], ...] = ()
         self._data: bytes | None = None
         if output is not UNSET:
             call = current_call.get()
@@ -132,6 +137,41 @@ class StepDecision:
         return StepDecision(frames.DECISION_FORCE_COMPLETE, output=output)
 
     @staticmethod
+    def force_complete_if_channels_empty(
+        output: object, fallback: StepMovement, *channels: Channel[Any]
+    ) -> "StepDecision":
+        """Complete the Flow at once if all these Channels are empty, else schedule the fallback [DEC-4].
+
+        The server checks and decides in one commit, after this handler's own publications: a message that a client
+        publishes meanwhile is either seen, or its publication is refused because the Flow is closed. A message that
+        another Step execution consumed counts as present until that execution has ended [DEC-5].
+
+        Args:
+            output: As for ``force_complete``; used only when the Flow completes.
+            fallback: The Step to schedule otherwise, usually the one that empties the Channels.
+            channels: At least one, each once; no ChannelMap.
+
+        Raises:
+            ValueError: no Channel, the same one twice, or something else than a Channel or movement.
+            FlowDefinitionError: a Channel is not in the Flow's schema.
+        """
+        check_movements((fallback,), "force_complete_if_channels_empty")
+        for channel in channels:
+            if not isinstance(channel, Channel):
+                raise ValueError(f"force_complete_if_channels_empty takes Channels, not {type(channel).__name__}")
+        names = [channel.name for channel in channels]
+        if not names:
+            raise ValueError("force_complete_if_channels_empty needs at least one Channel")
+        if len(set(names)) != len(names):
+            raise ValueError(f"force_complete_if_channels_empty names a Channel twice: {', '.join(names)}")
+        call = current_call.get()
+        if call is not None:
+            _check_declared(call.scope, channels)
+        decision = StepDecision(frames.DECISION_FORCE_COMPLETE_IF_CHANNELS_EMPTY, (fallback,), output)
+        decision.channels = channels
+        return decision
+
+    @staticmethod
     def force_fail(reason: str) -> "StepDecision":
         """Fail the Flow at once with STEP_DECISION_FAILED [DEC-6].
 
@@ -149,13 +189,52 @@ class StepDecision:
         """End this branch only; never completes the Flow [DEC-6]."""
         return StepDecision(frames.DECISION_DEAD_END)
 
+    def with_canceling_steps(self, *steps: StepRef[Any]) -> "StepDecision":
+        """Give a copy that also cancels all current executions of these Steps in the Flow [DEC-9].
+
+        Executions that wait for anything are gone at once; a running handler is told to stop, and its result, retry and
+        recovery Step are discarded [DEC-11]. Steps that this decision schedules are not meant [DEC-10], nor is the
+        execution that decides. Repeated calls add up, and any decision may carry them.
+
+        Raises:
+            FlowDefinitionError: a Step is not registered; raised here inside a handler [DEC-8].
+        """
+        return self._canceling(steps, ())
+
+    def with_canceling_sibling_steps(self, *steps: StepRef[Any]) -> "StepDecision":
+        """Like ``with_canceling_steps``, for executions with the same source as the deciding one [DEC-9, ID-12].
+
+        A Step that is also named by ``with_canceling_steps`` is canceled in the whole Flow.
+        """
+        return self._canceling((), steps)
+
+    def _canceling(self, steps: tuple[StepRef[Any], ...], siblings: tuple[StepRef[Any], ...]) -> "StepDecision":
+        call = current_call.get()
+        if call is not None:
+            step_types_of(call.scope, (*steps, *siblings))
+        copied = copy(self)
+        copied.canceling = (*self.canceling, *steps)
+        copied.canceling_siblings = (*self.canceling_siblings, *siblings)
+        return copied
+
     def to_frame(self, call: Call) -> frames.Decision:
         """Give the decision as it travels, as the result of a call."""
         movements = tuple([movement.to_frame(call.scope) for movement in self.movements])
         data = self._data
         if data is None:
             data = b"" if self.output is UNSET else _encode_output(call, self.output)
-        return frames.Decision(self.kind, movements, data, self.reason)
+        if not (self.channels or self.canceling or self.canceling_siblings):  # the usual case
+            return frames.Decision(self.kind, movements, data, self.reason)
+        _check_declared(call.scope, self.channels)
+        names = tuple(channel.name for channel in self.channels)
+        return frames.Decision(self.kind, movements, data, self.reason, self._canceling_frame(call.scope), names)
+
+    def _canceling_frame(self, scope: Scope) -> frames.Canceling | None:
+        if not (self.canceling or self.canceling_siblings):
+            return None
+        step_types = step_types_of(scope, self.canceling)
+        siblings = step_types_of(scope, self.canceling_siblings)
+        return frames.Canceling(step_types, tuple(name for name in siblings if name not in step_types))
 
 
 def check_movements(movements: Sequence[object], what: str) -> None:
@@ -172,6 +251,16 @@ def check_movements(movements: Sequence[object], what: str) -> None:
             raise FlowDefinitionError(f"{what} takes StepMovements, argument {position} is {type(movement).__name__}")
 
 
+def step_types_of(scope: Scope, steps: Sequence[StepRef[Any]]) -> tuple[str, ...]:
+    """Give the types of the Steps to cancel, each once; FlowDefinitionError for an unregistered one [DEC-8]."""
+    return tuple(dict.fromkeys(scope.step_type_of(step) for step in steps))
+
+
+def _check_declared(scope: Scope, channels: Sequence[Channel[Any]]) -> None:
+    for channel in channels:
+        scope.codec_of(channel)
+
+
 def _encode_output(call: Call, output: object) -> bytes:
     return b"" if output is None else call.encode(call.scope.codecs.codec_of(output), output, "output")
 
@@ -181,5 +270,6 @@ go_to_many = StepDecision.go_to_many
 go_to_multi = StepDecision.go_to_multi
 graceful_complete = StepDecision.graceful_complete
 force_complete = StepDecision.force_complete
+force_complete_if_channels_empty = StepDecision.force_complete_if_channels_empty
 force_fail = StepDecision.force_fail
 dead_end = StepDecision.dead_end

@@ -11,12 +11,13 @@ from typing import Any, TypeAlias
 import msgspec
 from google.protobuf.message import DecodeError as ProtoDecodeError
 
-from dexd.codec.faults import COUNT_MAX, duration_fault, key_fault, name_fault, plan_fault
+from dexd.codec.faults import COUNT_MAX, duration_fault, key_fault, name_fault, owned_name_fault, plan_fault
 from dexd.codec.step_plans import plan_of_movement
 from dexd.core import commands as c
 from dexd.core.config import NAME_LENGTH_MAX
 from dexd.core.ids import CallId, QueueName, RunId, SessionId, StreamNumber
 from dexd.core.values import (
+    Canceling,
     Condition,
     ConditionKind,
     Decision,
@@ -271,7 +272,24 @@ def _to_decision(decision: frames.Decision) -> Decision:
     kind = _DECISIONS.get(decision.kind)
     if kind is None:
         raise ValueError(f"the decision has the kind {decision.kind}")
-    return Decision(kind, _to_plans(decision.movements), decision.output, decision.reason)
+    if decision.canceling is None and not decision.channels:  # the usual case
+        return Decision(kind, _to_plans(decision.movements), decision.output, decision.reason)
+    for key in decision.channels:
+        _refuse(key_fault(key, "Channel"))
+    return Decision(
+        kind,
+        _to_plans(decision.movements),
+        decision.output,
+        decision.reason,
+        None if decision.canceling is None else _to_canceling(decision.canceling),
+        decision.channels,
+    )
+
+
+def _to_canceling(canceling: frames.Canceling) -> Canceling:
+    for step_type in (*canceling.step_types, *canceling.sibling_types):
+        _refuse(owned_name_fault(step_type, "canceled Step type"))
+    return Canceling(canceling.step_types, canceling.sibling_types)
 
 
 def _to_wait(wait: frames.Wait) -> Wait:

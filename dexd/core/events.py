@@ -190,6 +190,8 @@ class StepCanceled(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     step_execution_id: StepExecutionId
     reason: str
+    by: str = ""
+    """Who canceled it: a Step execution, or `sys:rpc:<name>#<n>`; "" when the Flow closed."""
 
 
 class MethodPending(msgspec.Struct, array_like=True, frozen=True, gc=False):

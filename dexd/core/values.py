@@ -67,6 +67,7 @@ class DecisionKind(IntEnum):
     FORCE_COMPLETE = 2
     FORCE_FAIL = 3
     DEAD_END = 4
+    FORCE_COMPLETE_IF_CHANNELS_EMPTY = 5
 
 
 class WaitForFailurePolicy(IntEnum):
@@ -226,6 +227,15 @@ class Wait(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Only for ANY_COMBINATION: groups of indexes into ``conditions``."""
 
 
+class Canceling(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Which Step types a decision cancels [DEC-9]."""
+
+    step_types: tuple[str, ...] = ()
+    """In the whole Flow."""
+    sibling_types: tuple[str, ...] = ()
+    """Among executions with the source of the deciding one."""
+
+
 class Decision(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What execute returned."""
 
@@ -233,6 +243,9 @@ class Decision(msgspec.Struct, array_like=True, frozen=True, gc=False):
     movements: tuple[StepPlan, ...] = ()
     output: bytes = b""
     reason: str = ""
+    canceling: Canceling | None = None
+    channels: tuple[str, ...] = ()
+    """For FORCE_COMPLETE_IF_CHANNELS_EMPTY, whose one movement is taken unless all of these are empty [DEC-4]."""
 
 
 class Failure(msgspec.Struct, array_like=True, frozen=True, gc=False):

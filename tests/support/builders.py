@@ -26,6 +26,7 @@ from dexd.core.ids import (
 )
 from dexd.core.outcome import RecordedEvent
 from dexd.core.values import (
+    Canceling,
     Condition,
     ConditionKind,
     Decision,
@@ -138,6 +139,15 @@ def force(output: bytes = b"") -> Decision:
 
 def force_fail(reason: str = "no") -> Decision:
     return Decision(DecisionKind.FORCE_FAIL, reason=reason)
+
+
+def force_if_empty(output: bytes, fallback: StepPlan, *channels: str) -> Decision:
+    return Decision(DecisionKind.FORCE_COMPLETE_IF_CHANNELS_EMPTY, (fallback,), output, channels=channels)
+
+
+def canceling(decision: Decision, *step_types: str, siblings: tuple[str, ...] = ()) -> Decision:
+    """The decision, canceling Steps beside what it decides."""
+    return msgspec.structs.replace(decision, canceling=Canceling(step_types, siblings))
 
 
 DEAD_END = Decision(DecisionKind.DEAD_END)
@@ -335,8 +345,8 @@ def closed(
     return e.FlowClosed(status, error_type, message)
 
 
-def canceled(step_id: str, reason: str = "FLOW_CLOSED") -> e.StepCanceled:
-    return e.StepCanceled(StepExecutionId(step_id), reason)
+def canceled(step_id: str, reason: str = "FLOW_CLOSED", by: str = "") -> e.StepCanceled:
+    return e.StepCanceled(StepExecutionId(step_id), reason, by)
 
 
 def pending(step_id: str = "A-1", method: Method = Method.EXECUTE, attempt: int = 1) -> e.MethodPending:

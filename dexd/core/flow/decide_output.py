@@ -3,20 +3,18 @@
 from collections.abc import Sequence
 
 from dexd.core.config import (
-    ACTIVE_STEPS_MAX,
     COMBINATIONS_MAX,
     CONDITIONS_MAX,
     DURATION_MS_MAX,
-    MOVEMENTS_MAX,
     PUBLICATIONS_MAX,
     RECORDED_EVENTS_MAX,
     STEP_LOCALS_BYTES_MAX,
 )
 from dexd.core.events import Event, ExecuteCompleted, TimerFired, WaitForCompleted
-from dexd.core.flow.closing import decide_close, decide_fail
+from dexd.core.flow.closing import decide_close
 from dexd.core.flow.decide_failure import INVALID_RESULT, decide_attempt_failed, decide_flow_failed
+from dexd.core.flow.following import decide_following, invalid_decision, resolve_condition
 from dexd.core.flow.messages import message_ids, refuse_overflow
-from dexd.core.flow.scheduling import decide_schedule
 from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.flow.timer_skips import decide_remembered_skips
 from dexd.core.ids import MessageId
@@ -24,7 +22,6 @@ from dexd.core.rejections import Rejection
 from dexd.core.values import (
     Condition,
     ConditionKind,
-    Decision,
     DecisionKind,
     Failure,
     FlowErrorType,
@@ -95,16 +92,17 @@ def decide_execute_completed(run: RunState, step: StepExecution, response: Respo
 
     1. An invalid result fails the Flow with INVALID_USER_FLOW_CODE, nothing applied [DEC-8].
     2. Publications over a limit are a failed attempt [CHAN-10].
-    3. go_to schedules in order [DEC-1]; graceful_complete marks, and completes once no Step is active [DEC-2];
-       force_complete and force_fail close at once [DEC-3, DEC-6]; dead_end ends this branch only [DEC-6].
+    3. Then comes what the decision leads to, see `following`.
     """
     decision = response.decision
-    problem = _invalid_decision(run, decision) or _invalid_effects(response)
+    problem = invalid_decision(run, step, decision) or _invalid_effects(response)
     if problem or decision is None:
         return _fail_invalid(run, step, problem or "execute returned no decision")
     refused = _refuse_publications(run, response)
     if refused is not None:
         return decide_attempt_failed(run, step, Failure(refused.code, refused.message), now=now)
+    if decision.kind is DecisionKind.FORCE_COMPLETE_IF_CHANNELS_EMPTY:
+        decision = resolve_condition(run, step, decision, response)
     completed = ExecuteCompleted(
         step.step_execution_id,
         step.attempt,
@@ -117,18 +115,7 @@ def decide_execute_completed(run: RunState, step: StepExecution, response: Respo
         _published(run, response, now=now),
         response.recorded,
     )
-    return [completed, *_follow(run, step, decision)]
-
-
-def _follow(run: RunState, step: StepExecution, decision: Decision) -> Sequence[Event]:
-    own_id = step.step_execution_id
-    if decision.kind is DecisionKind.GO_TO:
-        return decide_schedule(run, decision.movements, from_step=own_id)
-    if decision.kind is DecisionKind.FORCE_COMPLETE:
-        return decide_close(run, FlowStatus.COMPLETED, deciding=own_id)
-    if decision.kind is DecisionKind.FORCE_FAIL:
-        return decide_fail(run, FlowErrorType.STEP_DECISION_FAILED, decision.reason, deciding=own_id)
-    return ()
+    return [completed, *decide_following(run, step, decision)]
 
 
 def decide_completion(run: RunState) -> list[Event]:
@@ -182,20 +169,6 @@ def _invalid_effects(response: Response) -> str:
     locals_bytes = sum(len(value) for _, value in response.locals)
     if locals_bytes > STEP_LOCALS_BYTES_MAX:
         return f"{locals_bytes} bytes of Step locals, the limit is {STEP_LOCALS_BYTES_MAX}"
-    return ""
-
-
-def _invalid_decision(run: RunState, decision: Decision | None) -> str:
-    if decision is None:
-        return "execute returned no decision"
-    if decision.kind is not DecisionKind.GO_TO:
-        return "a closing decision cannot carry next Steps" if decision.movements else ""
-    count = len(decision.movements)
-    if not 1 <= count <= MOVEMENTS_MAX:
-        return f"{count} movements, allowed are 1 to {MOVEMENTS_MAX}"
-    active = len(run.steps) - 1 + count  # the deciding one ends
-    if active > ACTIVE_STEPS_MAX:
-        return f"{active} active Steps, the limit is {ACTIVE_STEPS_MAX}"
     return ""
 
 

@@ -43,6 +43,7 @@ DECISION_GRACEFUL_COMPLETE = 1
 DECISION_FORCE_COMPLETE = 2
 DECISION_FORCE_FAIL = 3
 DECISION_DEAD_END = 4
+DECISION_FORCE_COMPLETE_IF_CHANNELS_EMPTY = 5
 
 # What happens when wait_for has no attempt left [OPT-3].
 WAIT_FAILURE_FAIL_FLOW = 0
@@ -164,6 +165,15 @@ class Movement(msgspec.Struct, array_like=True, frozen=True):
     options: StepOptions | None = None
 
 
+class Canceling(msgspec.Struct, array_like=True, frozen=True):
+    """Which Step types a decision cancels, beside what it decides [DEC-9]."""
+
+    step_types: tuple[str, ...] = ()
+    """In the whole Flow."""
+    sibling_types: tuple[str, ...] = ()
+    """Only executions that have the same source as the deciding one."""
+
+
 class Decision(msgspec.Struct, array_like=True, frozen=True):
     """What execute returned."""
 
@@ -173,6 +183,9 @@ class Decision(msgspec.Struct, array_like=True, frozen=True):
     """Completion output; ``b""`` adds no completion [DEC-7]."""
     reason: str = ""
     """Why, for DECISION_FORCE_FAIL."""
+    canceling: Canceling | None = None
+    channels: tuple[str, ...] = ()
+    """Keys for DECISION_FORCE_COMPLETE_IF_CHANNELS_EMPTY, whose one movement is the fallback [DEC-4]."""
 
 
 class Failure(msgspec.Struct, array_like=True, frozen=True):

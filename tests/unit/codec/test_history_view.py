@@ -212,7 +212,7 @@ def test_recovery_step_shows_the_error_that_it_recovers_from() -> None:
         ),
         (
             (STARTED, SCHEDULED, e.StepCanceled(STEP, "FLOW_CLOSED")),
-            {"step_execution_id": STEP, "reason": "FLOW_CLOSED"},
+            {"step_execution_id": STEP, "reason": "FLOW_CLOSED", "by": ""},
         ),
         (
             (STARTED, e.FlowClosed(FlowStatus.FAILED, FlowErrorType.CLIENT_API_FAILED, "enough", REQUEST)),

@@ -12,6 +12,7 @@ from dexd.codec.wire import CALL_LENGTH_MAX, MALFORMED_OUTPUT, OUTPUT_TOO_LARGE,
 from dexd.core import commands as c
 from dexd.core.ids import CallId, QueueName, RunId, SessionId, StreamNumber
 from dexd.core.values import (
+    Canceling,
     Condition,
     ConditionKind,
     Decision,
@@ -107,6 +108,26 @@ def test_result_of_execute_carries_decision_and_effects() -> None:
     )
 
 
+def test_decision_carries_whom_it_cancels_and_which_channels_it_checks() -> None:
+    """[DEC-4, DEC-9]"""
+    fallback = frames.Movement("Drain", b"1", True)
+    sent = frames.Decision(5, (fallback,), b"2", "", frames.Canceling(("A",), ("B",)), ("news",))
+    command = only_command(frames.Output(1, SENT, decision=sent))
+    assert isinstance(command, c.CompleteCall)
+    assert command.response.decision == Decision(
+        DecisionKind.FORCE_COMPLETE_IF_CHANNELS_EMPTY,
+        (StepPlan("Drain", b"1", True),),
+        b"2",
+        "",
+        Canceling(("A",), ("B",)),
+        ("news",),
+    )
+    command = only_command(frames.Output(1, SENT, decision=frames.Decision(5, (fallback,), channels=("news",))))
+    assert isinstance(command, c.CompleteCall)
+    assert command.response.decision is not None
+    assert command.response.decision.canceling is None
+
+
 def test_result_of_wait_for_carries_its_conditions() -> None:
     """[WAIT-1, WAIT-2] Timers and Channels with everything that was declared."""
     sent = (
@@ -139,6 +160,8 @@ MALFORMED_RESULTS: list[Any] = [
     [6, 1, SENT, None, "not a decision"],
     [7, 1, SENT, "not a failure"],
     frames.Output(1, SENT, decision=frames.Decision(9)),
+    frames.Output(1, SENT, decision=frames.Decision(4, canceling=frames.Canceling(("sys:a",)))),
+    frames.Output(1, SENT, decision=frames.Decision(5, channels=("sys:c",))),
     frames.Output(1, SENT, wait=frames.Wait(9)),
     frames.Output(1, SENT, wait=frames.Wait(1, (frames.Condition(5),))),
     frames.Output(1, SENT, wait=frames.Wait(1, (frames.Condition(0, "a\nb", 1),))),

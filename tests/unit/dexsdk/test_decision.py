@@ -9,6 +9,8 @@ import pytest
 from dexpb.v1 import frames
 from dexsdk import (
     Attribute,
+    Channel,
+    ChannelMap,
     Context,
     FlowDefinitionError,
     StepDecision,
@@ -18,6 +20,7 @@ from dexsdk import (
     ValueTooLargeError,
     dead_end,
     force_complete,
+    force_complete_if_channels_empty,
     force_fail,
     go_to,
     go_to_many,
@@ -78,6 +81,49 @@ def test_step_8_options_of_a_movement_override_those_of_the_step() -> None:
     assert decision.movements[0].options == frames.StepOptions(wait_for_timeout_ms=1_000, execute_timeout_ms=3_000)
 
 
+def test_dec_4_conditional_completion_names_its_channels_and_its_fallback() -> None:
+    orders, returns = Channel("orders", int), Channel("returns", int)
+
+    def execute(context: Context) -> StepDecision:
+        return force_complete_if_channels_empty("done", StepMovement.of(CountStep, 1), orders, returns)
+
+    decision = run(ScriptedFlow(orders, returns, execute=execute), "Scripted").decision
+    assert decision == frames.Decision(
+        frames.DECISION_FORCE_COMPLETE_IF_CHANNELS_EMPTY,
+        (frames.Movement("CountStep", b"1", has_wait_for=False),),
+        b'"done"',
+        channels=("orders", "returns"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("channels", "text"),
+    [
+        ((), "at least one Channel"),
+        ((Channel("c", int), Channel("c", int)), "names a Channel twice"),
+        ((ChannelMap("c", int),), "takes Channels, not ChannelMap"),
+    ],
+)
+def test_dec_4_needs_channels_each_once_and_no_map(channels: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        force_complete_if_channels_empty(None, StepMovement.of(CountStep, 1), *channels)
+    wrong: Any = dead_end()
+    with pytest.raises(FlowDefinitionError, match="is StepDecision"):
+        force_complete_if_channels_empty(None, wrong, Channel("c", int))
+
+
+def test_dec_9_canceled_steps_add_up_and_flow_wide_wins_per_type() -> None:
+    """[DEC-9] Any decision may carry them; the decision it was made from is as it was."""
+    plain = dead_end()
+    decision = plain.with_canceling_sibling_steps(CountStep, ScriptedStep).with_canceling_steps(CountStep)
+    assert decided(lambda context: decision) == frames.Decision(
+        frames.DECISION_DEAD_END, canceling=frames.Canceling(("CountStep",), ("Scripted",))
+    )
+    assert decided(lambda context: plain) == frames.Decision(frames.DECISION_DEAD_END)
+    twice = go_to(CountStep, 1).with_canceling_steps(ScriptedStep).with_canceling_steps(ScriptedStep, CountStep)
+    assert decided(lambda context: twice).canceling == frames.Canceling(("Scripted", "CountStep"))
+
+
 @pytest.mark.parametrize(
     ("decide", "kind"),
     [
@@ -135,6 +181,13 @@ def raising(make: Callable[[], Any], error: type[Exception], text: str) -> Body:
             r"Flow 'ScriptedFlow', Step 'Scripted', execute, output: \$.a\[0\]",
         ),
         (lambda: force_complete(object()), ValueMappingError, "no value type"),
+        (lambda: dead_end().with_canceling_steps(UNKNOWN), FlowDefinitionError, "0 Steps of class int"),
+        (lambda: dead_end().with_canceling_sibling_steps(CountStep()), FlowDefinitionError, "no registered Step"),
+        (
+            lambda: force_complete_if_channels_empty(1, StepMovement.of(CountStep, 1), Channel("x", int)),
+            FlowDefinitionError,
+            "Channel 'x' is not in its persistence schema",
+        ),
     ],
 )
 def test_dec_8_wrong_steps_and_values_are_refused_where_they_are_written(
