@@ -223,7 +223,7 @@ def _output(frame: frames.Output, session: SessionId) -> c.CompleteCall:
         frame.locals,
         frame.recorded,
         frame.output,
-        _to_plans(frame.next_steps),
+        _to_plans(frame.next_steps) if frame.next_steps else (),
     )
     for key, _ in frame.writes:
         _refuse(key_fault(key, "Attribute"))

@@ -71,7 +71,7 @@ class Deliveries:
 
         It keeps its place in the queue, and its dispatch wait runs on [CAP-2, ROUTE-5, DRAIN-2].
         """
-        self._free(session, command.stream, command.token, now=turn.now)
+        self._free(session, command.stream, command.token)
         call = self._dispatcher.call_of(command.token)
         if call is None:
             return
@@ -113,7 +113,7 @@ class Deliveries:
             accepted, reason = self._refuse(turn, session.worker.worker_id, command.token, run)
         else:
             self._dispatcher.end_delivery(call)
-        self._free(session, command.stream, command.token, now=turn.now)
+        self._free(session, command.stream, command.token)
         self._clear_hold(turn, session.worker)
         turn.perform(AcknowledgeResult(session.session_id, command.stream, command.token, accepted, reason))
         return call
@@ -138,10 +138,10 @@ class Deliveries:
             )
         return False, STALE if run.is_open else FLOW_CLOSED
 
-    def _free(self, session: Session, number: StreamNumber, token: Token, *, now: int) -> None:
+    def _free(self, session: Session, number: StreamNumber, token: Token) -> None:
         stream = session.streams.get(number)
         if stream is not None and stream.token == token:
-            self._dispatcher.free(stream, now=now)
+            self._dispatcher.free(stream)
 
     def _clear_hold(self, turn: Turn, worker: Worker) -> None:
         if worker.hold_ms:

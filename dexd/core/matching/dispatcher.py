@@ -118,9 +118,11 @@ class Dispatcher:
 
         `avoided` is a worker that did not accept the call; others come first [DELIV-3].
         """
-        call.timeout_ms = self.method_timeout(call)
-        limit = call.timeout_ms if call.rpc is None else call.rpc.command.expires_at - turn.now
-        call.begin_dispatch(now=turn.now, deadline=turn.now + min(self.config.dispatch_wait_ms, limit))
+        call.timeout_ms = limit = self.method_timeout(call)
+        if call.rpc is not None:
+            limit = call.rpc.command.expires_at - turn.now
+        wait = self.config.dispatch_wait_ms
+        call.begin_dispatch(now=turn.now, deadline=turn.now + (min(limit, wait)))
         if avoided is not None:
             call.avoid(avoided, until=turn.now + AVOID_MS)
         self.matcher.new_ticket(call)
@@ -138,7 +140,9 @@ class Dispatcher:
         if worker is None:
             self.place_shared(turn, call)
             return
-        stream = self.matcher.idle_stream_of(worker, call, now=turn.now)
+        stream = None
+        if not worker.is_held(is_rpc=call.method is Method.RPC, now=turn.now):
+            stream = self._freed_stream_of(worker, call) or self.matcher.idle_stream_of(worker, call)
         if stream is not None:
             self.dispatch(turn, call, stream)
             return
@@ -150,6 +154,20 @@ class Dispatcher:
         self._let_wait(call)
         self.matcher.wait_sticky(call, worker)
         self.deadlines.arm(call.key, call.sticky_until)
+
+    def _freed_stream_of(self, worker: Worker, call: Call) -> Stream | None:
+        """The stream that the Flow's last call has just freed, unless another call waits for it [ROUTE-8].
+
+        So a chain of Steps stays on its stream without making it idle in between.
+        """
+        if not self._freed:
+            return None
+        stream = self._freed[-1]
+        if stream.session.worker is not worker or stream.session.is_draining:
+            return None
+        if stream.queue not in (call.run.flow_type, worker.own_queue) or not self.matcher.is_quiet(stream):
+            return None
+        return self._freed.pop()
 
     def place_shared(self, turn: Turn, call: Call) -> None:
         """Any worker of the Flow type may take it."""
@@ -172,23 +190,29 @@ class Dispatcher:
 
         Its stage says how it was routed: SHARED through the Flow type's queue, otherwise to the sticky worker.
         """
-        worker = stream.session.worker
+        session, now = stream.session, turn.now
+        worker = session.worker
         self.matcher.remove_idle(stream)
-        call.method_deadline = self._deadline(call, turn.now)
-        if call.rpc is None:
-            step = step_of(call)
-            turn.emit(call.run, self._dispatched(call, step, worker, now=turn.now))
+        deadline = now + call.timeout_ms
+        if call.rpc is not None:
+            deadline = min(deadline, call.rpc.command.expires_at)
+        call.method_deadline = deadline
+        step = call.step
+        if step is not None:
+            turn.emit(call.run, self._dispatched(call, step, worker, now=now))
             token = step.token(call.run.run_id)
             snapshot = step_snapshot(call.run, step, token)
         else:
+            assert call.rpc is not None
             call.rpc.delivery += 1
             token = Token(call.run.run_id, CallId(call.call_id), Method.RPC, 1, call.rpc.delivery)
-            snapshot = rpc_snapshot(call.run, call, token, call.rpc.command.input, now=turn.now)
+            snapshot = rpc_snapshot(call.run, call, token, call.rpc.command.input, now=now)
         call.token = token
         self.note_delivered(call, worker.worker_id, worker.incarnation)
         self.attach(call, stream)
-        self.deadlines.arm(call.key, min(turn.now + self.config.accept_timeout_ms, call.method_deadline))
-        turn.perform(AssignCall(stream.session.session_id, stream.number, snapshot))
+        accept_by = now + self.config.accept_timeout_ms
+        self.deadlines.arm(call.key, min(deadline, accept_by))
+        turn.perform(AssignCall(session.session_id, stream.number, snapshot))
 
     def _dispatched(self, call: Call, step: StepExecution, worker: Worker, *, now: int) -> StepDispatched:
         # Whoever went straight to the sticky worker passed nobody over.
@@ -221,10 +245,6 @@ class Dispatcher:
         )
         declined = (*call.declined, *skipped)
         return declined[:DECLINED_OFFERS_MAX], call.declined_more + len(declined[DECLINED_OFFERS_MAX:])
-
-    def _deadline(self, call: Call, now: int) -> int:
-        deadline = now + call.timeout_ms
-        return deadline if call.rpc is None else min(deadline, call.rpc.command.expires_at)
 
     def method_timeout(self, call: Call) -> int:
         """Timeout of the call's method, counted from hand-over [OPT-1, RPC-7]."""
@@ -284,18 +304,14 @@ class Dispatcher:
         if stream is not None and token is not None:
             turn.perform(CancelCall(stream.session.session_id, stream.number, token, reason, grace_ms))
 
-    def free(self, stream: Stream, *, now: int) -> None:
+    def free(self, stream: Stream) -> None:
         """The worker answered on the stream.
 
-        If nothing waits for it, it is idle at once, so that the Flow's next call goes straight to it [ROUTE-8].
-        Otherwise it takes a call once this turn's new calls are in their queues, so that a call that waited longer is
-        not overtaken [ROUTE-7].
+        If nothing waits for it, the Flow's next call goes straight to it [ROUTE-8]. Otherwise it takes a call once this
+        turn's new calls are in their queues, so that a call that waited longer is not overtaken [ROUTE-7].
         """
         self.vacate(stream)
-        if self.matcher.is_quiet(stream):
-            self.matcher.add_idle(stream, now=now)
-        else:
-            self._freed.append(stream)
+        self._freed.append(stream)
 
     def vacate(self, stream: Stream) -> None:
         """Nothing occupies the stream any more; its worker may take a call on another one instead."""
@@ -318,13 +334,14 @@ class Dispatcher:
         for stream in freed:
             self.offer(turn, stream)
         for worker in eased.values():
-            self.offer_idle(turn, worker)
+            if not self.matcher.is_quiet_for(worker):
+                self.offer_idle(turn, worker)
         return True
 
     def offer(self, turn: Turn, stream: Stream) -> None:
         """An idle stream takes the call that waited longest, or stays idle."""
         call = None
-        if not (stream.session.is_draining or self.is_shutting_down):
+        if not (stream.session.is_draining or self.is_shutting_down or self.matcher.is_quiet(stream)):
             call = self.matcher.call_for(stream, now=turn.now)
         if call is None:
             self.matcher.add_idle(stream, now=turn.now)

@@ -63,10 +63,8 @@ class Matcher:
             return None
         return worker
 
-    def idle_stream_of(self, worker: Worker, call: Call, *, now: int) -> Stream | None:
-        """An idle stream of that worker for the call; its own queue first."""
-        if worker.is_held(is_rpc=call.method is Method.RPC, now=now):
-            return None
+    def idle_stream_of(self, worker: Worker, call: Call) -> Stream | None:
+        """An idle stream of that worker for the call, if the worker is not held; its own queue first."""
         return worker.pick_idle(worker.own_queue, QueueName(call.run.flow_type))
 
     def idle_stream_for(self, call: Call, *, now: int) -> Stream | None:
@@ -141,6 +139,17 @@ class Matcher:
         shared = self._shared.get(stream.queue)
         sticky = self._sticky.get(stream.session.worker.worker_id)
         return (shared is None or shared.is_empty) and (sticky is None or sticky.is_empty)
+
+    def is_quiet_for(self, worker: Worker) -> bool:
+        """Whether certainly no call waits that an idle stream of the worker could take."""
+        sticky = self._sticky.get(worker.worker_id)
+        if sticky is not None and not sticky.is_empty:
+            return False
+        for queue in worker.idle:
+            shared = self._shared.get(queue)
+            if shared is not None and not shared.is_empty:
+                return False
+        return True
 
     def sticky_calls(self, worker_id: WorkerId) -> list[Call]:
         """Calls that wait for that worker, oldest first."""

@@ -147,7 +147,7 @@ class Workforce:
             self._dispatcher.deadlines.arm(call.key, call.method_deadline)
         elif run is not None and running.token in run.accepted:
             turn.perform(AcknowledgeResult(session.session_id, number, running.token, True))
-            self._dispatcher.free(stream, now=turn.now)
+            self._dispatcher.free(stream)
         else:
             turn.perform(CancelCall(session.session_id, number, running.token, STALE))
 
