@@ -66,7 +66,7 @@ async def new_world(scratch: Path, *arguments: str) -> AsyncIterator[World]:
 # ---- workers -----------------------------------------------------------------------------------------------------
 
 
-async def test_session_reset_twenty_times_during_calls_finishes_each_once(tmp_path: Path) -> None:
+async def test_w10_session_reset_twenty_times_during_calls_finishes_each_once(tmp_path: Path) -> None:
     """[W10, WIRE-9, WIRE-10]: no result is lost or counted twice, and no call waits for its method timeout of 2 h."""
     flow_ids = [f"call-{number}" for number in range(200)]
     async with new_world(tmp_path) as world:
@@ -85,7 +85,7 @@ async def test_session_reset_twenty_times_during_calls_finishes_each_once(tmp_pa
         assert len(keys) == len(set(keys)) == 200, "what had begun was presented again each time"
 
 
-async def test_worker_that_hears_nothing_gets_no_calls_and_loses_those_it_had(tmp_path: Path) -> None:
+async def test_w9_worker_that_hears_nothing_gets_no_calls_and_loses_those_it_had(tmp_path: Path) -> None:
     """[W9, WIRE-7]: only server to worker is cut, its Pongs of its own accord still arrive; after that it is back."""
     async with new_world(tmp_path, *SHORT_PING) as world:
         here = world.here

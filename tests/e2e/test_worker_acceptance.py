@@ -33,6 +33,9 @@ from tests.support.server_process import ServerProcess
 
 WAIT_S = 30.0
 
+LATENCY_ROUNDS = 3
+"""A neighbour on the machine may spoil the figures of a round; a fault of the design spoils all of them."""
+
 
 @dataclass
 class Gate:
@@ -94,9 +97,15 @@ class World:
         self._stack = stack
 
     async def worker(
-        self, pull: PullWorkerOptions, *, is_ready: bool = True, address: str | None = None
+        self,
+        pull: PullWorkerOptions,
+        *,
+        is_ready: bool = True,
+        address: str | None = None,
+        registry: Registry | None = None,
     ) -> "tuple[AsyncWorker, asyncio.Task[None]]":
-        worker = AsyncWorker(self.registry, None, WorkerOptions(server_address=address or self.address, pull=pull))
+        registry = registry or self.registry
+        worker = AsyncWorker(registry, None, WorkerOptions(server_address=address or self.address, pull=pull))
         task = asyncio.create_task(worker.start())
         self._stack.push_async_callback(_end, worker, task)
         if is_ready:
@@ -139,34 +148,73 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-async def test_steps_leave_the_reserve_to_rpcs(data_dir: Path) -> None:
-    """[W7, RES-3..6]: never more than 6 Steps, fast RPCs, a counter that rises, and readiness throughout."""
+async def test_w7_steps_leave_the_reserve_to_rpcs(data_dir: Path) -> None:
+    """[W7, RES-3, RES-5, RES-6, READY-6]: at most 6 Steps, fast RPCs, a rising counter, always ready."""
     async with world(data_dir) as here:
         worker, _ = await here.worker(PullWorkerOptions(max_concurrent_tasks=8, reserved_rpc_tasks=2))
         flow_ids = await here.start(20)
         await here.gate.has_running(6)
-        latencies = []
-        for number in range(50):
-            began = time.perf_counter()
-            assert await here.client.invoke_rpc(here.flow.echo, flow_ids[number % 20], "word") == "word"
-            latencies.append(time.perf_counter() - began)
-            assert worker.pull_registration_state().is_ready
-        assert max(latencies) < 1.0, "one RPC may be unlucky on a loaded machine; none waits for a Step"
-        assert sorted(latencies)[len(latencies) // 2] < 0.1
+        declines = [worker.pull_reserved_rpc_declines]
+        percentiles = []
+        for _ in range(LATENCY_ROUNDS):
+            latencies = []
+            for number in range(100):
+                began = time.perf_counter()
+                assert await here.client.invoke_rpc(here.flow.echo, flow_ids[number % 20], "word") == "word"
+                latencies.append(time.perf_counter() - began)
+                assert worker.pull_registration_state().is_ready
+            percentiles.append(sorted(latencies)[98])
+            declines.append(worker.pull_reserved_rpc_declines)
+        assert min(percentiles) < 0.1, f"p99 of each round in s: {percentiles}"
+        assert max(percentiles) < 1.0, "no RPC waits for a Step"
+        assert declines[-1] > declines[0], "waiting Steps are offered again and again"
         assert here.gate.most_running == 6
-        assert worker.pull_reserved_rpc_declines > 0
         here.gate.is_open.set()
         await here.finish(flow_ids)
+        await worker.close()
+        assert worker.pull_reserved_rpc_declines >= declines[-1], "readable after the end"
 
 
 @pytest.mark.slow
-async def test_streams_return_to_their_bound_after_a_burst(data_dir: Path) -> None:
+async def test_step_that_finds_all_workers_at_their_step_limit_loses_an_attempt(data_dir: Path) -> None:
+    """[RES-4, ROUTE-4]: it waits as long as any dispatch, and follows its retry policy then."""
+    async with world(data_dir, "--set", "matching.dispatch_wait=1s") as here:
+        for _ in range(2):
+            await here.worker(PullWorkerOptions(max_concurrent_tasks=2))
+        held = await here.start(2, "held")
+        await here.gate.has_running(2)
+        (late,) = await here.start(1, "late")
+        async with asyncio.timeout(WAIT_S):
+            async for event in here.client.watch_history(late):
+                if event.kind == "ExecuteFailed":
+                    break
+        assert event.data["output"]["failure"]["error_type"] == "NO_WORKER_AVAILABLE"
+        here.gate.is_open.set()
+        await here.finish([*held, late])
+        assert "StepDispatched" in await here.history_kinds(late)
+
+
+@pytest.mark.slow
+async def test_w8_streams_return_to_their_bound_after_a_burst(data_dir: Path) -> None:
     """[W8, CAP-3, CAP-4]"""
     async with world(data_dir) as here:
         here.gate.is_open.set()
         worker, _ = await here.worker(PullWorkerOptions(max_concurrent_tasks=32, reserved_rpc_tasks=0))
-        await here.finish(await here.start(1_000))
         (session,) = worker._engine._sessions
+        most, was_ready = 0, True
+
+        async def watch() -> None:
+            nonlocal most, was_ready
+            while True:
+                most = max(most, len(session._streams))
+                was_ready &= worker.pull_registration_state().is_ready
+                await asyncio.sleep(0.005)
+
+        watching = asyncio.create_task(watch())
+        await here.finish(await here.start(1_000))
+        watching.cancel()
+        assert was_ready
+        assert most > 4, "the burst opened streams that it does not need any more"
         bound = 2
         async with asyncio.timeout(2.0):
             while len(session._streams) > bound:
@@ -176,7 +224,7 @@ async def test_streams_return_to_their_bound_after_a_burst(data_dir: Path) -> No
 
 
 @pytest.mark.slow
-async def test_stopping_worker_finishes_its_call_and_nothing_is_run_again(data_dir: Path) -> None:
+async def test_w11_stopping_worker_finishes_its_call_and_nothing_is_run_again(data_dir: Path) -> None:
     """[W11, DRAIN-1]"""
     async with world(data_dir) as here:
         worker, task = await here.worker(PullWorkerOptions(max_concurrent_tasks=4))
@@ -191,18 +239,27 @@ async def test_stopping_worker_finishes_its_call_and_nothing_is_run_again(data_d
         assert (await here.history_kinds(flow_id)).count("StepDispatched") == 1
 
 
+class LongNamedFlow(HeldFlow):
+    def get_flow_type(self) -> str:
+        return "F" * 101
+
+
 @pytest.mark.slow
-async def test_flow_type_above_the_limit_is_a_rejection_of_its_queue_alone(data_dir: Path) -> None:
-    """[W14, QUEUE-5, READY-3]"""
-    async with world(data_dir, "--set", "matching.max_flow_type_length=5") as here:
-        worker, _ = await here.worker(PullWorkerOptions(max_concurrent_tasks=4), is_ready=False)
-        with pytest.raises(PullRegistrationError, match="HeldFlow") as raised:
+async def test_w14_flow_type_above_the_limit_is_a_rejection_of_its_queue_alone(data_dir: Path) -> None:
+    """[W14, QUEUE-5, READY-3]: the waiter learns queue and limit, and the worker serves its other Flow types."""
+    async with world(data_dir, "--set", "matching.max_flow_type_length=100") as here:
+        here.gate.is_open.set()
+        registry = Registry((here.flow, LongNamedFlow(here.gate)), allow_async_handlers=True)
+        worker, _ = await here.worker(PullWorkerOptions(max_concurrent_tasks=4), is_ready=False, registry=registry)
+        with pytest.raises(PullRegistrationError, match="F" * 101) as raised:
             await worker.wait_pull_registered(WAIT_S)
-        assert raised.value.queue == "HeldFlow"
-        assert "5" in raised.value.details
-        worker_queue, flow_queue = worker.pull_registration_state().queues
-        assert worker_queue.has_registered_stream
-        assert not flow_queue.has_registered_stream
+        assert raised.value.queue == "F" * 101
+        assert "100" in raised.value.details
+        assert "101" in raised.value.details
+        await here.finish(await here.start(1))
+        registered = {queue.name: queue.has_registered_stream for queue in worker.pull_registration_state().queues}
+        assert [name for name, is_registered in registered.items() if not is_registered] == ["F" * 101]
+        assert len(registered) == 3
 
 
 @pytest.mark.slow
@@ -215,7 +272,7 @@ async def test_too_many_concurrent_tasks_fail_the_start_naming_both_numbers(data
 
 
 @pytest.mark.slow
-async def test_newer_twin_wins_and_the_older_is_told_why(data_dir: Path) -> None:
+async def test_w16_newer_twin_wins_and_the_older_is_told_why(data_dir: Path) -> None:
     """[W16, QUEUE-2]: its call is redelivered to the newer one, and it does not come back."""
     async with world(data_dir) as here:
         pull = PullWorkerOptions(max_concurrent_tasks=4, app_worker_id="twin", stop_drain_timeout=1)
@@ -232,7 +289,7 @@ async def test_newer_twin_wins_and_the_older_is_told_why(data_dir: Path) -> None
 
 
 @pytest.mark.slow
-async def test_running_calls_survive_a_killed_server(data_dir: Path) -> None:
+async def test_w13_running_calls_survive_a_killed_server(data_dir: Path) -> None:
     """[W13, WIRE-10, DELIV-4]: 50 calls are presented again, none is lost or run twice."""
     async with world(data_dir) as here:
         worker, _ = await here.worker(PullWorkerOptions(max_concurrent_tasks=64, reserved_rpc_tasks=0))
@@ -263,7 +320,7 @@ class BriefFlow(Flow[float]):
 
 
 @pytest.mark.slow
-async def test_calls_survive_resets_of_their_session(data_dir: Path) -> None:
+async def test_w10_calls_survive_resets_of_their_session(data_dir: Path) -> None:
     """[W10, WIRE-9, WIRE-10]: every call has one accepted result, and none waits for its method timeout."""
     async with world(data_dir) as here, FaultProxy(here.address) as proxy:
         registry = Registry((BriefFlow(),), allow_async_handlers=True)
@@ -292,7 +349,7 @@ async def test_calls_survive_resets_of_their_session(data_dir: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_deaf_worker_is_found_and_its_call_runs_elsewhere(data_dir: Path) -> None:
+async def test_w9_deaf_worker_is_found_and_its_call_runs_elsewhere(data_dir: Path) -> None:
     """[W9, WIRE-7]: what the worker says does not help it; only an answer to a Ping does."""
     settings = ("--set", "matching.ping_interval=1s", "--set", "matching.pong_timeout=1s")
     async with world(data_dir, *settings) as here, FaultProxy(here.address) as proxy:

@@ -65,7 +65,7 @@ def sdk_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if any(mark in thread.name for mark in marks)]
 
 
-async def test_worker_snippet_runs_as_written(server: ServerProcess, tmp_path: Path) -> None:
+async def test_w1_worker_snippet_runs_as_written(server: ServerProcess, tmp_path: Path) -> None:
     """[W1]: the RPC reads what the Step stored; the end leaves no task, thread or stream."""
     flow = GreetingFlow()
     registry = Registry((flow,), allow_async_handlers=True)

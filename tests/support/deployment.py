@@ -107,16 +107,20 @@ class Deployment:
 
     # ---- workers -------------------------------------------------------------------------------------------------
 
-    async def start_worker(self, *, tasks: int = 16, server: str | None = None) -> WorkerProcess:
-        """Start a worker with a name that no other had.
+    async def start_worker(
+        self, *, tasks: int = 16, server: str | None = None, name: str | None = None, release: str = ""
+    ) -> WorkerProcess:
+        """Start a worker.
 
         Args:
             tasks: Handlers that it runs at once.
             server: Where it connects to if not directly to the server.
+            name: Its app worker ID; None takes one that no other had.
+            release: "old" or "new" of `release_flows`; "" serves `crash_flows`.
         """
-        name = f"worker-{next(self._names)}"
+        name = name or f"worker-{next(self._names)}"
         address = server or self.address
-        worker = await asyncio.to_thread(WorkerProcess, address, self.scratch, name, tasks=tasks)
+        worker = await asyncio.to_thread(WorkerProcess, address, self.scratch, name, tasks=tasks, release=release)
         assert worker.ready, worker.log_path.read_text()
         self.workers.append(worker)
         return worker

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.support.eventually import eventually
+from tests.support.eventually import DEADLINE_S, eventually
 
 
 class HandledCall(msgspec.Struct, frozen=True):
@@ -41,7 +41,9 @@ class HandlerRecord:
         lines = self._path.read_bytes().split(b"\n")
         return [msgspec.json.decode(line, type=HandledCall) for line in lines[:-1]]
 
-    async def began(self, count: int, *, delivery: int | None = None, attempt: int | None = None) -> list[HandledCall]:
+    async def began(
+        self, count: int, *, delivery: int | None = None, attempt: int | None = None, deadline_s: float = DEADLINE_S
+    ) -> list[HandledCall]:
         """Return once that many calls began, of one delivery or attempt if it is given."""
 
         def found() -> list[HandledCall]:
@@ -51,5 +53,6 @@ class HandlerRecord:
                 if (delivery is None or call.delivery == delivery) and (attempt is None or call.attempt == attempt)
             ]
 
-        await eventually(lambda: len(found()) >= count, f"{count} calls of delivery {delivery}, attempt {attempt}")
+        what = f"{count} calls of delivery {delivery}, attempt {attempt}"
+        await eventually(lambda: len(found()) >= count, what, deadline_s=deadline_s)
         return found()

@@ -16,7 +16,7 @@ STOP_S = 40.0
 class WorkerProcess:
     """One worker; as a context manager it is killed at the end, whatever happened."""
 
-    def __init__(self, server: str, scratch: Path, name: str, *, tasks: int = 16) -> None:
+    def __init__(self, server: str, scratch: Path, name: str, *, tasks: int = 16, release: str = "") -> None:
         """Start it and wait until every queue is registered, or it has failed; `ready` is empty then.
 
         Args:
@@ -24,10 +24,13 @@ class WorkerProcess:
             scratch: Directory of the record of calls and of the gates; its log goes there, too.
             name: Its app worker ID, new for every process.
             tasks: Handlers that run at once.
+            release: "old" or "new" of `release_flows`; "" serves `crash_flows`.
         """
         self.name = name
         self.log_path = scratch / f"{name}.log"
-        arguments = ("--server", server, "--scratch", str(scratch), "--name", name, "--tasks", str(tasks))
+        arguments = ["--server", server, "--scratch", str(scratch), "--name", name, "--tasks", str(tasks)]
+        if release:
+            arguments += ["--release", release]
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.crash_worker", *arguments],
