@@ -36,16 +36,16 @@ class Drain:
             self.stage = DrainStage.CANCELING
             self._deadline = now + self._timeout_ms
 
-    def advance(self, now: int, *, is_running: bool, is_quiet: bool) -> DrainStage:
+    def advance(self, now: int, *, is_running: bool, is_dismissed: bool) -> DrainStage:
         """Move on as far as time and the handlers allow.
 
         Args:
             now: Milliseconds of the clock of `begin`.
             is_running: Whether some handler has not returned.
-            is_quiet: Whether none has, and no result waits for its acknowledgement either.
+            is_dismissed: Whether none has, no result waits for its acknowledgement, and no call may still come.
         """
         if self.stage is DrainStage.FINISHING:
-            if is_quiet:
+            if is_dismissed:
                 self.stage = DrainStage.OVER
             elif now >= self._deadline:
                 # Without a running handler only a server that is away is waited for, which was long enough.

@@ -233,10 +233,11 @@ class WorkerEngine:
         for link in self._links:
             link.tick()
         self._runner.check(now_ms())
+        now = now_ms()
         with self._lock:
             is_running = any(session.running for session in self._sessions)
-            is_quiet = all(session.is_quiet for session in self._sessions)
-            stage = self._drain.advance(now_ms(), is_running=is_running, is_quiet=is_quiet)
+            is_dismissed = all(session.is_dismissed(now) for session in self._sessions)
+            stage = self._drain.advance(now, is_running=is_running, is_dismissed=is_dismissed)
         if stage is not self._acted_on:
             self._acted_on = stage
             self._act_on(stage)

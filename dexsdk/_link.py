@@ -115,7 +115,7 @@ class SessionLink:
     def drain(self) -> None:
         """Take no more calls [DRAIN-1]."""
         with self._lock:
-            self._send(self._session.drain())
+            self._send(self._session.drain(now_ms()))
 
     def cancel_running(self) -> None:
         """Ask all running handlers to stop [DRAIN-1]."""

@@ -31,6 +31,9 @@ ACCEPT_AFTER_MS = 1_000
 PONG_EVERY_MS = 20_000
 """While a call runs the worker shows life this often, asked or not [WIRE-7]."""
 
+FAREWELL_MS = 5_000
+"""How long a worker that is done waits for the server's answer to its Goodbye."""
+
 RELEASED_BY_FORCE = frozenset({frames.CANCEL_FLOW_CLOSED, frames.CANCEL_STEP_CANCELED})
 """Cancellations after whose grace a handler that goes on loses its slot [STOP-4]."""
 
@@ -57,6 +60,9 @@ class Session:
         """Whether the batch that brought the Welcome is not yet over."""
         self._is_leaving = False
         self._is_draining = False
+        self._farewell: int | None = None
+        """The stream number whose StreamClosed answers the Goodbye; None before the Goodbye and after the answer."""
+        self._farewell_until = 0
         self._showed_life_at = 0
         self.frame_bytes_max = FRAME_BYTES_MAX
         """The server's frame limit, as far as it is known."""
@@ -69,6 +75,14 @@ class Session:
     def is_quiet(self) -> bool:
         """Whether nothing runs and every result is acknowledged."""
         return not self._running and not self._unacknowledged
+
+    def is_dismissed(self, now: int) -> bool:
+        """Whether the connection may be ended: quiet, and nothing that was assigned before the Goodbye is on its way.
+
+        A call that came after the end could be neither run nor declined; it would be lost instead of offered elsewhere
+        at once [DRAIN-2]. A server that does not answer is waited for only so long.
+        """
+        return self.is_quiet and (self._farewell is None or now >= self._farewell_until)
 
     @property
     def is_connected(self) -> bool:
@@ -139,6 +153,7 @@ class Session:
         self._is_open = False
         self._is_resuming = False
         self._is_leaving = False
+        self._farewell = None
 
     def receive(self, received: Sequence[Received], now: int) -> Orders:
         """Take a batch of frames from the server, in order."""
@@ -213,17 +228,23 @@ class Session:
             self._open_missing(now, orders.send)
         return orders
 
-    def drain(self) -> list[frames.WorkerFrame]:
+    def drain(self, now: int) -> list[frames.WorkerFrame]:
         """Take no more calls, on this connection and on all later ones [DRAIN-1, DRAIN-2]."""
         is_news = self._is_open and not self._is_draining
         self._is_draining = True
-        return [frames.Goodbye()] if is_news else []
+        return self._say_goodbye(now) if is_news else []
 
     def cancel_running(self) -> tuple[Delivery, ...]:
         """Mark all running calls as canceled by the drain, and give them [DRAIN-1]."""
         for delivery in self.running:
             delivery.cancel_reason = delivery.cancel_reason or CANCEL_DRAINING
         return self.running
+
+    def _say_goodbye(self, now: int) -> list[frames.WorkerFrame]:
+        # The server answers a CloseStream of any number, and in order: what it assigned before the Goodbye comes first.
+        self._farewell = self._streams.next_number()
+        self._farewell_until = now + FAREWELL_MS
+        return [frames.Goodbye(), frames.CloseStream(self._farewell)]
 
     def _adopt(self, deliveries: Sequence[Delivery]) -> None:
         for delivery in deliveries:
@@ -240,6 +261,8 @@ class Session:
             case frames.Cancel():
                 self._on_cancel(frame, now, orders)
             case frames.StreamClosed(stream=stream):
+                if stream == self._farewell:
+                    self._farewell = None
                 self._streams.on_closed(stream)
             case frames.StreamRejected():
                 self._streams.on_rejected(frame, now)
@@ -264,11 +287,12 @@ class Session:
         # After the whole batch that brought the Welcome: what it acknowledged need not be sent, and a result sent
         # twice would stand in the Flow's history as a refused one.
         self._is_resuming = False
+        if self._is_draining:
+            # Before the results: each frees a stream, which would get the next call at once.
+            orders.send += self._say_goodbye(now)
         for delivery in self._unacknowledged.values():
             self._send_kept_result(delivery, now, orders.send)
-        if self._is_draining:
-            orders.send.append(frames.Goodbye())
-        else:
+        if not self._is_draining:
             # Also with all slots busy: a queue without any stream would look unserved to the server.
             orders.send += self._streams.open_missing(now, self._slots.spare)
 

@@ -21,7 +21,7 @@ CLAUSES = Path(__file__).parent / "clauses"
 TESTS = REPOSITORY / "tests"
 
 CLAUSE = re.compile(r"(?P<family>[A-Z]+)-(?P<first>\d+)(?:\.\.(?P<last>\d+))?")
-BRACKETS = re.compile(r"\[(?P<content>[A-Z]+-\d[^\[\]]*)\]")
+BRACKETS = re.compile(r"\[(?P<content>[A-Z]+-?\d[^\[\]]*)\]")
 TEST_NAME = re.compile(r"def test_(?P<family>[a-z]+)_(?P<number>\d+)_")
 
 

@@ -39,8 +39,14 @@ class Refusal(msgspec.Struct, frozen=True):
 class PeerSession:
     """One session of either service, from the server's side."""
 
-    def __init__(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> None:
+    def __init__(
+        self,
+        requests: Iterator[bytes],
+        context: grpc.ServicerContext,
+        on_message: "Callable[[PeerSession, bytes], None]" = lambda _session, _message: None,
+    ) -> None:
         self._requests = requests
+        self._on_message = on_message
         self._context = context
         self._outgoing: queue.SimpleQueue[bytes | Refusal | None] = queue.SimpleQueue()
         self._incoming: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -52,6 +58,7 @@ class PeerSession:
         try:
             for message in self._requests:
                 self._incoming.put(message)
+                self._on_message(self, message)
         except grpc.RpcError:
             pass
         finally:
@@ -86,6 +93,25 @@ class PeerSession:
         self._outgoing.put(refusal)
 
 
+class Farewell:
+    """Answers what a worker asks after its Goodbye, so that tests need not; a stopping worker waits for it."""
+
+    def __init__(self) -> None:
+        self._is_leaving = False
+
+    def on_message(self, session: PeerSession, message: bytes) -> None:
+        """Look at a batch of a worker."""
+        for frame in msgspec.msgpack.decode(SessionBatch.FromString(message).frames, type=list[frames.WorkerFrame]):
+            self._is_leaving |= isinstance(frame, frames.Goodbye)
+            if self._is_leaving and isinstance(frame, frames.CloseStream):
+                session.send_bytes(encode_frames(frames.StreamClosed(frame.stream)))
+
+
+def encode_frames(*outgoing: frames.ServerFrame) -> bytes:
+    """Give one batch."""
+    return SessionBatch(frames=msgspec.msgpack.encode(outgoing)).SerializeToString()
+
+
 class WorkerPeer:
     """A worker session: frames in, frames out."""
 
@@ -103,7 +129,7 @@ class WorkerPeer:
 
     def send(self, *outgoing: frames.ServerFrame) -> None:
         """Send frames in one batch."""
-        self.session.send_bytes(SessionBatch(frames=msgspec.msgpack.encode(outgoing)).SerializeToString())
+        self.session.send_bytes(encode_frames(*outgoing))
 
     def take(self, kind: type[Frame], where: Callable[[Frame], bool] = lambda _: True) -> Frame:
         """Give the next frame of a kind; other frames are kept for later."""
@@ -217,7 +243,10 @@ class _SessionHandlers(grpc.GenericRpcHandler):
             return None
 
         def serve(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-            session = PeerSession(requests, context)
+            is_worker = "Worker" in handler_call_details.method
+            session = (
+                PeerSession(requests, context, Farewell().on_message) if is_worker else PeerSession(requests, context)
+            )
             reader = ThreadPoolExecutor(1)
             reader.submit(session.read)
             reader.shutdown(wait=False)

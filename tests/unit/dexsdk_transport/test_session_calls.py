@@ -196,8 +196,10 @@ def test_draining_worker_declines_and_says_goodbye_once() -> None:
     """[DRAIN-1, DRAIN-2]"""
     script = SessionScript().connected()
     running = script.run()
-    assert script.session.drain() == [frames.Goodbye()]
-    assert script.session.drain() == []
+    goodbye, asked = script.session.drain(script.now)
+    assert goodbye == frames.Goodbye()
+    assert isinstance(asked, frames.CloseStream)
+    assert script.session.drain(script.now) == []
     orders = script.receive(script.assign())
     assert declines(orders.send) == [frames.DECLINE_DRAINING]
     assert script.finish(running) == [output_of(running)], "running calls still answer, no stream is opened"
@@ -206,15 +208,44 @@ def test_draining_worker_declines_and_says_goodbye_once() -> None:
     assert script.session.is_quiet
 
 
+def test_worker_that_is_done_stays_until_nothing_can_be_on_the_wire_to_it() -> None:
+    """[DRAIN-2]: a call that was assigned before the Goodbye arrived is declined, not lost with the session."""
+    script = SessionScript().connected()
+    _, asked = script.session.drain(script.now)
+    assert isinstance(asked, frames.CloseStream)
+    assert script.session.is_quiet
+    assert not script.session.is_dismissed(script.now)
+    orders = script.receive(script.assign())
+    assert declines(orders.send) == [frames.DECLINE_DRAINING]
+    script.receive(frames.StreamClosed(asked.stream))
+    assert script.session.is_dismissed(script.now)
+
+
+def test_worker_does_not_wait_for_ever_for_the_answer_to_its_goodbye() -> None:
+    """[DRAIN-1]"""
+    script = SessionScript().connected()
+    script.session.drain(script.now)
+    assert not script.session.is_dismissed(script.now + 4_999)
+    assert script.session.is_dismissed(script.now + 5_000)
+
+
+def test_worker_without_a_session_has_no_goodbye_to_wait_for() -> None:
+    """[DRAIN-1]"""
+    script = SessionScript().connected()
+    script.session.drain(script.now)
+    script.session.disconnect()
+    assert script.session.is_dismissed(script.now)
+
+
 def test_draining_worker_delivers_its_results_on_a_new_session() -> None:
-    """[DRAIN-3, WIRE-10]: Hello, the results, Goodbye, and no stream."""
+    """[DRAIN-3, WIRE-10]: Hello, Goodbye before anything that frees a stream, the results, and no stream."""
     script = SessionScript().connected()
     running = script.run()
-    script.session.drain()
+    script.session.drain(script.now)
     script.session.disconnect()
     script.finish(running)
     sent = script.welcome().send
-    assert [type(frame) for frame in sent] == [frames.Output, frames.Goodbye]
+    assert [type(frame) for frame in sent] == [frames.Goodbye, frames.CloseStream, frames.Output]
 
 
 def test_server_directed_reconnect_lets_running_calls_finish_first() -> None:
@@ -274,7 +305,7 @@ def test_call_that_the_drain_canceled_before_it_started_is_offered_elsewhere() -
     """[DRAIN-1, DRAIN-2]"""
     script = SessionScript().connected()
     delivery = script.run()
-    script.session.drain()
+    script.session.drain(script.now)
     assert script.session.cancel_running() == (delivery,)
     assert declines(script.session.skip(delivery, script.now)) == [frames.DECLINE_DRAINING]
     assert script.session.is_quiet
