@@ -15,6 +15,15 @@ from dexd.log.memory_log import MemoryLog
 from tests.simulation.client import Acknowledged
 from tests.simulation.server import SimulatedServer
 
+ENDS_OF_DELIVERIES = (
+    e.StepDeclined,
+    e.StepDeliveryLost,
+    e.WaitForCompleted,
+    e.WaitForFailed,
+    e.ExecuteCompleted,
+    e.ExecuteFailed,
+)
+
 ALLOWED_AFTER_CLOSE = (e.StaleResultRejected,)
 
 
@@ -58,6 +67,20 @@ def check_history(events: Sequence[RecordedEvent], world: str) -> None:
         if isinstance(event, e.ConditionsMet) and state is not None:
             _check_consumption(state, event, consumed, where)
         state = evolve(state, recorded)
+
+
+def check_deliveries(log: MemoryLog, seconds_max: float, world: str) -> None:
+    """No call waits for its method timeout because of a lost worker [LOST-1, WIRE-7, WIRE-11]."""
+    for events in read_histories(log).values():
+        handed_over: dict[str, int] = {}
+        for recorded in events:
+            event = recorded.event
+            where = f"{world}: event {recorded.version} {event}"
+            if isinstance(event, e.StepDispatched):
+                handed_over[event.step_execution_id] = recorded.at
+            elif isinstance(event, ENDS_OF_DELIVERIES):
+                began = handed_over.pop(event.step_execution_id, recorded.at)
+                assert recorded.at - began <= seconds_max * 1000, f"{where} after {recorded.at - began} ms"
 
 
 def _check_result(event: e.Event, results: set[tuple[str, str, int]], where: str) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-SEEDS_DEFAULT = 200
+SEEDS_DEFAULT = 400
+"""Half of them about all kinds of faults, half about churn of workers and connections."""
 SEEDS_LONG = 10_000
 
 

@@ -13,13 +13,10 @@ from dexpb.v1 import frames
 Result: TypeAlias = frames.Output | frames.Failed
 
 QUICK = frames.StepOptions(
-    execute_timeout_ms=60_000,
-    wait_for_timeout_ms=60_000,
     execute_retry=frames.RetryPolicy(initial_interval_ms=200, maximum_interval_ms=5_000, jitter=0.2),
     wait_for_retry=frames.RetryPolicy(initial_interval_ms=200, maximum_interval_ms=5_000),
 )
 GIVES_UP = frames.StepOptions(
-    execute_timeout_ms=60_000,
     execute_retry=frames.RetryPolicy(initial_interval_ms=100, maximum_attempts=3),
     recovery=frames.RecoveryStep("Mend", False, QUICK),
 )

@@ -154,8 +154,9 @@ class SimulatedCrash(BaseException):
 class SimulatedServer:
     """Starts and crashes engines over one log."""
 
-    def __init__(self, random: Random, faults: Faults, on_crash: Callable[[], None]) -> None:
+    def __init__(self, random: Random, faults: Faults, on_crash: Callable[[], None], config: KernelConfig) -> None:
         self._random = random
+        self._config = config
         self._faults = faults
         self._on_crash = on_crash
         self.log = MemoryLog()
@@ -174,7 +175,7 @@ class SimulatedServer:
             self.log,
             self._writer,
             self.clock,
-            KernelConfig(),
+            self._config,
             on_fatal=self._on_fatal,
             failpoint=self._pass_failpoint,
             call_later=self._writer.call_later,

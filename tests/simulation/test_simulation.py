@@ -1,4 +1,8 @@
-"""The invariants INV-1, 3, 4, 5, 6, 8 and 9 under drawn mixes of faults; `make sim SEED=n` repeats one world."""
+"""The invariants INV-1, 3, 4, 5, 6, 8 and 9 under drawn mixes of faults; `make sim SEED=n` repeats one world.
+
+Worlds with odd seeds are about workers: churn, cuts in one direction, stalls, storms of reconnects. No method timeout
+comes to the rescue there, so that a call that is lost with its worker and not noticed never ends.
+"""
 
 import os
 import subprocess
@@ -21,9 +25,10 @@ def test_invariants_hold_under_faults_for_many_seeds(chunk: range) -> None:
         World(seed).run()
 
 
-def test_same_seed_gives_same_trace_whatever_the_hash_seed() -> None:
+@pytest.mark.parametrize("seed", ["7", "8"])
+def test_same_seed_gives_same_trace_whatever_the_hash_seed(seed: str) -> None:
     """Nothing depends on the order of a set or on object identity [ARCH-1]."""
-    digests = {_digest_in_process(seed="7", hash_seed=hash_seed) for hash_seed in ("1", "2")}
+    digests = {_digest_in_process(seed=seed, hash_seed=hash_seed) for hash_seed in ("1", "2")}
     assert len(digests) == 1
 
 

@@ -4,6 +4,7 @@ import asyncio
 from random import Random
 
 from dexpb.v1 import frames
+from dexsdk._backoff import Backoff
 from dexsdk._delivery import Delivery, Orders
 from dexsdk._readiness import Readiness
 from dexsdk._session import Session
@@ -49,21 +50,36 @@ class SimulatedWorker:
         self._session = Session(identity, Slots(4, 1), Readiness(identity.queues), 1)
         self._link: Link | None = None
         self._connection: Connection | None = None
-        self._backoff_ms = 100.0
+        self._backoff = Backoff()
         self._stalled_until = 0.0
         self.is_alive = True
+        self.is_leaving = False
 
     async def live(self) -> None:
         """Connect again and again, and do what is due, until the process is killed."""
         while self.is_alive:
             if self._link is None and self._server.engine is not None:
                 self._connect()
-            await asyncio.sleep(TICK_SECONDS if self._link is not None else self._backoff())
+            await asyncio.sleep(TICK_SECONDS if self._link is not None else self._delay())
             self._tick()
 
     def _tick(self) -> None:
         if self._link is not None and self.is_alive and not self._is_stalled():
             self._carry_out(self._session.tick(self._now_ms()))
+            if self.is_leaving and self._session.is_dismissed(self._now_ms()):
+                self.kill()
+        elif self.is_leaving and self._link is None and self._session.is_quiet:
+            self.is_alive = False
+
+    def leave(self) -> None:
+        """Drain, and end when nothing runs or is on its way here any more [DRAIN-1, DRAIN-2]."""
+        self.is_leaving = True
+        self._send(self._session.drain(self._now_ms()))
+
+    def vanish(self) -> None:
+        """The machine is gone, and the server is not told."""
+        self.is_alive = False
+        self._lose_link()
 
     def kill(self) -> None:
         """kill -9: the kernel closes its sockets, so the server hears of it."""
@@ -84,6 +100,12 @@ class SimulatedWorker:
             self._link.is_mute = True
             asyncio.get_running_loop().call_later(self._random.uniform(15, 45), self._give_up, self._link)
 
+    def go_deaf(self) -> None:
+        """What the server sends is lost from now on, and nobody is told; the worker gives up after a while."""
+        if self._link is not None:
+            self._link.is_deaf = True
+            asyncio.get_running_loop().call_later(self._random.uniform(15, 45), self._give_up, self._link)
+
     def stall(self, seconds: float) -> None:
         """Stop for a while, as under SIGSTOP: what arrives meanwhile waits."""
         self._stalled_until = asyncio.get_running_loop().time() + seconds
@@ -96,13 +118,17 @@ class SimulatedWorker:
         return asyncio.get_running_loop().time() < self._stalled_until
 
     def _give_up(self, link: Link) -> None:
-        if link is self._link:
+        if link is not self._link:
+            return
+        if link.is_mute:
+            # Neither does the server learn that the worker has given up.
+            self._lose_link()
+        else:
             self.reset()
 
-    def _backoff(self) -> float:
-        delay = self._backoff_ms * self._random.uniform(0.5, 1.0)
-        self._backoff_ms = min(self._backoff_ms * 2, 5_000)
-        return delay / 1000
+    def _delay(self) -> float:
+        has_calls = not self._session.is_quiet
+        return self._backoff.next_delay_ms(self._random.random(), has_calls=has_calls) / 1000
 
     def _connect(self) -> None:
         link = self._link = Link(self._random)
@@ -111,7 +137,7 @@ class SimulatedWorker:
 
     def _ended(self, link: Link) -> None:
         """The server ended the session."""
-        if link is self._link:
+        if link is self._link and not link.is_deaf:
             self._lose_link()
 
     def _lose_link(self) -> None:
@@ -121,16 +147,16 @@ class SimulatedWorker:
         self._session.disconnect()
 
     def _arrive(self, link: Link, data: bytes) -> None:
-        if link.is_up:
+        if link.is_up and not link.is_deaf:
             asyncio.get_running_loop().call_at(link.at("down"), self._receive, link, data)
 
     def _receive(self, link: Link, data: bytes) -> None:
-        if not link.is_up or link is not self._link or not self.is_alive:
+        if not link.is_up or link.is_deaf or link is not self._link or not self.is_alive:
             return
         if self._is_stalled():
             asyncio.get_running_loop().call_at(self._stalled_until, self._receive, link, data)
             return
-        self._backoff_ms = 100.0
+        self._backoff.reset()
         self._carry_out(self._session.receive(decode_batch(data), self._now_ms()))
 
     def _carry_out(self, orders: Orders) -> None:

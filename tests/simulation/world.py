@@ -11,8 +11,9 @@ from random import Random
 from typing import Any
 
 from dexd.codec.event_codec import from_stored
+from dexd.core.config import KernelConfig
 from dexd.engine.ports import AFTER_COMMIT_BEFORE_EFFECTS, AFTER_SEND, BEFORE_APPEND
-from tests.simulation.checkers import check_all
+from tests.simulation.checkers import check_all, check_deliveries
 from tests.simulation.client import SimulatedClient
 from tests.simulation.faults import Faults
 from tests.simulation.server import SimulatedCrash, SimulatedServer
@@ -21,6 +22,10 @@ from tests.simulation.worker import SimulatedWorker
 
 WORK_SECONDS_MAX = 900
 """Virtual time that the clients may take while faults strike."""
+METHOD_TIMEOUT_MS = 60_000
+METHOD_TIMEOUT_MS_NEVER = 24 * 3_600_000
+DELIVERY_SECONDS_MAX = 120
+"""How long one delivery may last: a slow handler, stalled for a while, then missed, or moved between sessions."""
 CALM_SECONDS_MAX = 900
 """Virtual time in which everything must finish once faults have stopped: backoffs of at most 100 s, a few in a row."""
 
@@ -31,9 +36,15 @@ class World:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._random = Random(seed)
-        self.faults = Faults.draw(self._random)
-        self._server = SimulatedServer(self._random, self.faults, self._on_crash)
+        self.is_about_workers = seed % 2 == 1
+        """Every other world is about churn of workers and their connections."""
+        self.faults = (Faults.draw_worker_faults if self.is_about_workers else Faults.draw)(self._random)
+        # Nothing but its method timeout would free a call that was forgotten, so in those worlds it never comes.
+        timeout_ms = METHOD_TIMEOUT_MS_NEVER if self.is_about_workers else METHOD_TIMEOUT_MS
+        config = KernelConfig(method_timeout_ms=timeout_ms)
+        self._server = SimulatedServer(self._random, self.faults, self._on_crash, config)
         self._workers: list[SimulatedWorker] = []
+        self._leaving: list[SimulatedWorker] = []
         self._worker_count = 0
         self._clients = [
             SimulatedClient(number, self._random, self._server, self.faults)
@@ -59,7 +70,7 @@ class World:
 
     async def _live(self) -> None:
         self._server.start()
-        for _ in range(self._random.randint(1, 3)):
+        for _ in range(self._random.randint(1, 5 if self.is_about_workers else 3)):
             self._add_worker()
         for every, strike in (
             (self.faults.server_crash_every, self._crash_server),
@@ -68,6 +79,10 @@ class World:
             (self.faults.half_open_every, self._mute_worker),
             (self.faults.stall_every, self._stall_worker),
             (self.faults.clock_step_every, self._step_clock),
+            (self.faults.deaf_every, self._deafen_worker),
+            (self.faults.worker_leave_every, self._replace_worker),
+            (self.faults.worker_vanish_every, self._vanish_worker),
+            (self.faults.storm_every, self._begin_storm),
         ):
             if every:
                 self._spawn(self._strike(every, strike))
@@ -78,6 +93,8 @@ class World:
         for task in self._tasks:
             task.cancel()
         self._fail_if_any()
+        if self.is_about_workers:
+            check_deliveries(self._server.log, DELIVERY_SECONDS_MAX, self.describe())
         check_all(self._server, [client.acknowledged for client in self._clients], self.describe())
 
     # ---- faults ----
@@ -97,7 +114,7 @@ class World:
             self._server.crash_at(point)
 
     def _on_crash(self) -> None:
-        for worker in self._workers:
+        for worker in (*self._workers, *self._leaving):
             worker.reset()
         self._spawn(self._restart(self._random.choice([0.05, 0.5, 3.0, 8.0])))
 
@@ -120,6 +137,31 @@ class World:
     def _stall_worker(self) -> None:
         self._random.choice(self._workers).stall(self._random.uniform(1, 60))
 
+    def _deafen_worker(self) -> None:
+        self._random.choice(self._workers).go_deaf()
+
+    def _replace_worker(self) -> None:
+        worker = self._random.choice(self._workers)
+        self._add_worker()
+        self._workers.remove(worker)
+        self._leaving.append(worker)
+        worker.leave()
+
+    def _vanish_worker(self) -> None:
+        worker = self._random.choice(self._workers)
+        self._workers.remove(worker)
+        worker.vanish()
+        self._add_worker()
+
+    def _begin_storm(self) -> None:
+        self._spawn(self._storm())
+
+    async def _storm(self) -> None:
+        for _ in range(self._random.randint(2, 6)):
+            for worker in (*self._workers, *self._leaving):
+                worker.reset()
+            await asyncio.sleep(self._random.uniform(0.05, 1.0))
+
     def _step_clock(self) -> None:
         if self._server.clock is not None:
             self._server.clock.step(self._random.choice([-3_600_000, -1_000, 1_000, 60_000]))
@@ -128,7 +170,7 @@ class World:
         self._is_calm = True
         calm = Faults()
         self._server.calm(calm)
-        for worker in self._workers:
+        for worker in (*self._workers, *self._leaving):
             worker.calm(calm)
         for client in self._clients:
             client.calm(calm)
