@@ -15,7 +15,7 @@ MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo dev test test-long cover lint types sim sim-long bench bench-compare proto docs clean
+.PHONY: help setup demo dev test test-long cover lint types sim sim-long soak bench bench-compare proto docs clean
 
 help:
 	@echo 'make setup          create $(VENV) and install everything into it'
@@ -28,6 +28,7 @@ help:
 	@echo 'make types          mypy --strict'
 	@echo 'make sim            simulation; SEED=n replays one seed'
 	@echo 'make sim-long       simulation with many seeds'
+	@echo 'make soak           ten minutes of workers that come and go beside steady work'
 	@echo "make bench          benchmarks; WORKLOADS='A B F'"
 	@echo 'make bench-compare  ratios of two stored results; OLD=file NEW=file'
 	@echo 'make proto          generate the protocol modules'
@@ -77,6 +78,9 @@ sim: $(READY)
 
 sim-long: $(READY)
 	@$(RUN) -m pytest tests/simulation -m long --timeout 7200
+
+soak: $(READY)
+	@$(RUN) -m pytest 'tests/e2e/test_worker_soak.py' -k 600 -m long --timeout 1200 --capture no
 
 bench: $(READY)
 	@$(RUN) -m dextools.bench $(WORKLOADS)
