@@ -6,6 +6,7 @@ a handler looks at the mark after it has made the handler reachable for `cancel`
 
 import asyncio
 import logging
+from asyncio.tasks import _unregister_task
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -126,6 +127,12 @@ class LoopRunner:
     def close(self) -> None:
         """See SupervisedRunner."""
         self._sync.close()
+        self._call_soon(self._abandon_all)
+
+    def _abandon_all(self) -> None:
+        # asyncio.run waits for every task that the loop knows, also for one that swallows its cancellation [DRAIN-1].
+        for task in self._tasks.values():
+            _unregister_task(task)
 
     @property
     def _bound_loop(self) -> asyncio.AbstractEventLoop:

@@ -27,6 +27,7 @@ from dexsdk import (
     WorkerOptions,
     graceful_complete,
 )
+from tests.support.fault_proxy import Direction, FaultProxy
 from tests.support.scripted_peer import Refusal, ScriptedPeer, WorkerPeer
 
 T = TypeVar("T")
@@ -220,6 +221,51 @@ async def test_running_call_is_presented_again_after_a_server_restart(probe: Pro
         output = await aside(peer.take, frames.Output)
         assert output.token == call.token
         peer.send(frames.Ack(output.stream, output.token, accepted=True))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        None,
+        Refusal(grpc.StatusCode.UNAVAILABLE, "SHUTTING_DOWN"),
+        Refusal(grpc.StatusCode.INTERNAL, "INTERNAL"),
+        Refusal(grpc.StatusCode.CANCELLED, "CANCELLED"),
+        Refusal(grpc.StatusCode.UNKNOWN, "UNKNOWN"),
+        Refusal(grpc.StatusCode.DEADLINE_EXCEEDED, "MAX_AGE"),
+    ],
+    ids=lambda end: "clean end" if end is None else end.code.name,
+)
+async def test_session_that_ends_uninvited_is_opened_again(probe: Probe, end: Refusal | None) -> None:
+    """[WIRE-9]: whatever ended it, with the calls that run."""
+    async with running(AwaitingStep(probe)) as run:
+        call = assign(run.stream, "AwaitingStep")
+        run.peer.send(call)
+        await reached(probe.is_running)
+        run.peer.session.end(end)
+        peer = await aside(run.server.worker)
+        assert [presented.token for presented in peer.hello.running] == [call.token]
+        await aside(peer.welcome)
+        assert run.worker.pull_registration_state().is_ready
+        probe.may_end.set()
+        output = await aside(peer.take, frames.Output)
+        peer.send(frames.Ack(output.stream, output.token, accepted=True))
+
+
+async def test_half_open_handshake_is_given_up_and_tried_again(probe: Probe) -> None:
+    """[WIRE-9]: the connection is accepted and then silent, as behind a firewall that is not ready yet."""
+    with ScriptedPeer() as server, FaultProxy(server.address) as proxy:
+        proxy.cut(Direction.TO_CLIENT, Direction.TO_SERVER)
+        options = WorkerOptions(server_address=proxy.address)
+        worker = AsyncWorker(Registry((ProbeFlow(AwaitingStep(probe)),), allow_async_handlers=True), None, options)
+        task = asyncio.create_task(worker.start())
+        with pytest.raises(TimeoutError):
+            await worker.wait_pull_registered(0.5)
+        proxy.heal()
+        peer = await aside(server.worker)
+        await aside(peer.welcome)
+        await worker.wait_pull_registered(WAIT_S)
+        await worker.close()
+        await task
 
 
 async def test_result_is_delivered_on_the_next_session_when_stop_meets_an_outage(probe: Probe) -> None:

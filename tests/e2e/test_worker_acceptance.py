@@ -1,6 +1,7 @@
 """Acceptance of pull workers against a real server: reserve, bursts, drain, limits, restarts, twins [W7..W16]."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -148,8 +149,9 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-async def test_w7_steps_leave_the_reserve_to_rpcs(data_dir: Path) -> None:
+async def test_w7_steps_leave_the_reserve_to_rpcs(data_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
     """[W7, RES-3, RES-5, RES-6, READY-6]: at most 6 Steps, fast RPCs, a rising counter, always ready."""
+    caplog.set_level(logging.DEBUG, "dexsdk.worker")
     async with world(data_dir) as here:
         worker, _ = await here.worker(PullWorkerOptions(max_concurrent_tasks=8, reserved_rpc_tasks=2))
         flow_ids = await here.start(20)
@@ -173,6 +175,8 @@ async def test_w7_steps_leave_the_reserve_to_rpcs(data_dir: Path) -> None:
         await here.finish(flow_ids)
         await worker.close()
         assert worker.pull_reserved_rpc_declines >= declines[-1], "readable after the end"
+        logged = caplog.text.count("step_declined_for_rpc_reserve flow_type=HeldFlow")
+        assert logged == worker.pull_reserved_rpc_declines
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """Worker processes side by side: twins, a rolling deployment, and what they do to the machine they run on."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dexsdk import AsyncClient, ClientOptions, FlowStatus, HistoryEvent
+from dextools.local_processes import CHECKOUT
 from tests.support.crash_flows import CrashFlows, HeldFlow, OneStepFlow
 from tests.support.deployment import Deployment, deployment
 from tests.support.eventually import eventually
@@ -111,3 +114,19 @@ def tcp_states(pid: int) -> list[str]:
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
     ]
     return [row[3] for row in rows if f"socket:[{row[9]}]" in own]
+
+
+async def test_program_ends_although_a_handler_swallows_its_cancellation(tmp_path: Path) -> None:
+    """[DRAIN-1]: asyncio.run does not wait for a handler that the worker has given up."""
+    async with new_world(tmp_path) as (here, _):
+        ran = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-m", "tests.support.stubborn_program", here.address],
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+            timeout=WAIT_S,
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert ran.stdout.splitlines() == ["cancellation swallowed", "worker closed", "program ended"]
+        assert "handler_abandoned StubbornFlow.StubbornStep" in ran.stderr

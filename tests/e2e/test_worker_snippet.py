@@ -1,6 +1,7 @@
 """The worker snippet of the specification as written, against a real server, in a Flow of its own [W1]."""
 
 import asyncio
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,11 +67,12 @@ def sdk_threads() -> list[threading.Thread]:
 
 
 async def test_w1_worker_snippet_runs_as_written(server: ServerProcess, tmp_path: Path) -> None:
-    """[W1]: the RPC reads what the Step stored; the end leaves no task, thread or stream."""
+    """[W1, DRAIN-1]: the RPC reads what the Step stored; no task, thread or stream is left, no signal is taken."""
     flow = GreetingFlow()
     registry = Registry((flow,), allow_async_handlers=True)
     cache = open_blob_cache(BlobCacheConfig(tmp_path / "cache", max_bytes=1 << 20))
     tasks_before = asyncio.all_tasks()
+    signals_before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
     worker = AsyncWorker(
         registry,
@@ -82,6 +84,7 @@ async def test_w1_worker_snippet_runs_as_written(server: ServerProcess, tmp_path
     task = asyncio.create_task(worker.start())
     await worker.wait_pull_registered(timeout=30)
     state = worker.pull_registration_state()
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == signals_before
     declines = worker.pull_reserved_rpc_declines
 
     async with AsyncClient(registry, cache, ClientOptions(server_address=server.address)) as client:
