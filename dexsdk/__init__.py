@@ -9,6 +9,7 @@ from dexsdk._readiness_app import readiness_app
 from dexsdk._registry import Registry
 from dexsdk.async_client import AsyncClient
 from dexsdk.attribute import AnyAttribute, Attribute, AttributeMap
+from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
 from dexsdk.blob_cache import BlobCache, BlobCacheConfig, open_blob_cache
 from dexsdk.channel import AnyChannel, Channel, ChannelMap
 from dexsdk.client import Client
@@ -47,7 +48,9 @@ from dexsdk.errors import (
     WorkerInvocationError,
 )
 from dexsdk.flow import Flow
+from dexsdk.flow_config import ActiveStepSearchMode, FlowConfig, StepDurability
 from dexsdk.options import (
+    FlowTimeoutPolicy,
     IdReusePolicy,
     RetryPolicy,
     StartFlowOptions,
@@ -77,12 +80,14 @@ from dexsdk.worker import AsyncWorker, Worker
 
 __all__ = [
     "UNSET",
+    "ActiveStepSearchMode",
     "AnyAttribute",
     "AnyChannel",
     "AsyncClient",
     "AsyncWorker",
     "Attribute",
     "AttributeMap",
+    "AttributeMatch",
     "BlobCache",
     "BlobCacheConfig",
     "Channel",
@@ -99,6 +104,7 @@ __all__ = [
     "FileCredential",
     "Flow",
     "FlowAlreadyStartedError",
+    "FlowConfig",
     "FlowDefinitionError",
     "FlowErrorType",
     "FlowInfo",
@@ -106,6 +112,7 @@ __all__ = [
     "FlowNotFoundError",
     "FlowResult",
     "FlowStatus",
+    "FlowTimeoutPolicy",
     "HealthInfo",
     "HistoryEvent",
     "HistoryPage",
@@ -131,6 +138,7 @@ __all__ = [
     "Step",
     "StepCompletion",
     "StepDecision",
+    "StepDurability",
     "StepExecutionId",
     "StepList",
     "StepMovement",
@@ -146,6 +154,7 @@ __all__ = [
     "ValueMappingError",
     "ValueTooLargeError",
     "Wait",
+    "WaitForAttributeOptions",
     "WaitForFailurePolicy",
     "Worker",
     "WorkerInvocationError",

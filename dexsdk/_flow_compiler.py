@@ -41,12 +41,20 @@ def compile_flow(
     step_list = flow.get_steps()
     steps = compiler.compile_steps(flow, step_list)
     rpcs = compiler.compile_rpcs(flow)
+    timeout_handler = compiler.compile_timeout_handler(flow)
     definitions = compiler.compile_schema(flow.get_persistence_schema())
     if compiler.faults:
         return None, compiler.faults
     start = next((entry for entry in steps.values() if entry.step is step_list.start), None)
     registered = RegisteredFlow(
-        flow, flow_type, start=start, steps=steps, rpcs=rpcs, definitions=definitions, codecs=codecs
+        flow,
+        flow_type,
+        start=start,
+        steps=steps,
+        rpcs=rpcs,
+        definitions=definitions,
+        codecs=codecs,
+        timeout_handler=timeout_handler,
     )
     compiler.check_options(registered)
     return registered, compiler.faults
@@ -99,6 +107,20 @@ class _FlowCompiler:
             with self._faults_at(f"RPC {mark.name!r}"):
                 rpcs[mark.name] = self._compile_rpc(getattr(flow, attribute), mark)
         return rpcs
+
+    def compile_timeout_handler(self, flow: Flow[Any]) -> Handler | None:
+        """Compile ``handle_timeout`` if the Flow overrides it [TIME-3]."""
+        if type(flow).handle_timeout is Flow.handle_timeout:
+            return None
+        try:
+            takes_input, _ = optional_input_annotation(flow.handle_timeout)
+            if takes_input:
+                raise FlowDefinitionError("takes the context and nothing else")
+            return self._handler(flow.handle_timeout, self._codecs.resolve(type(None)), "it", takes_input=False)
+        except FlowDefinitionError as error:
+            for fault in error.faults:
+                self._report(f"handle_timeout: {fault}")
+            return None
 
     def compile_schema(self, schema: PersistenceSchema) -> dict[str, Definition]:
         """Check the schema; names are unique across all kinds, values can travel [FLOW-4]."""
@@ -162,9 +184,11 @@ class _FlowCompiler:
         self._check_coroutine(method, "handler")
         return Handler(method, is_coroutine(method), takes_input, codec, output_codec, mark.timeout_ms)
 
-    def _handler(self, function: Callable[..., Any], codec: Codec[Any], name: str) -> Handler:
+    def _handler(
+        self, function: Callable[..., Any], codec: Codec[Any], name: str, *, takes_input: bool = True
+    ) -> Handler:
         self._check_coroutine(function, name)
-        return Handler(function, is_coroutine(function), takes_input=True, input_codec=codec)
+        return Handler(function, is_coroutine(function), takes_input, codec)
 
     def _check_coroutine(self, function: Callable[..., Any], name: str) -> None:
         if is_coroutine(function) and not self._allow_async_handlers:

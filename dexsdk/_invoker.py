@@ -225,7 +225,7 @@ def _find_handler(flow: RegisteredFlow, assign: frames.Assign) -> Handler | None
         return flow.rpcs.get(assign.name)
     step = flow.steps.get(assign.name)
     if step is None:
-        return None
+        return flow.timeout_handler if assign.name == frames.TIMEOUT_HANDLER else None
     return step.wait_for if assign.token.method == frames.METHOD_WAIT_FOR else step.execute
 
 

@@ -67,12 +67,15 @@ class RegisteredFlow:
         rpcs: Mapping[str, Handler],
         definitions: Mapping[str, Definition],
         codecs: CodecRegistry,
+        timeout_handler: Handler | None = None,
     ) -> None:
         self.flow = flow
         self.flow_type = flow_type
         self.start = start
         self.steps = steps
         self.rpcs = rpcs
+        self.timeout_handler = timeout_handler
+        """``handle_timeout``, if the Flow overrides it."""
         self.definitions = definitions
         self.codecs = codecs
         self._codec_by_identity = {
@@ -164,7 +167,22 @@ class RegisteredFlow:
 
     def descriptor(self) -> frames.FlowDescriptor:
         """Give what a worker announces of the Flow [WIRE-4]."""
-        return frames.FlowDescriptor(self.flow_type, self.start_descriptor(), tuple(self.steps), tuple(self.rpcs))
+        step_types = (*self.steps, *(() if self.timeout_handler is None else (frames.TIMEOUT_HANDLER,)))
+        return frames.FlowDescriptor(self.flow_type, self.start_descriptor(), step_types, tuple(self.rpcs))
+
+    def timeout_handler_options(self, options: StepOptions | None) -> frames.StepOptions | None:
+        """Give options of ``handle_timeout`` as they travel; its recovery Step takes None [TIME-3].
+
+        Raises:
+            FlowDefinitionError: the recovery Step does not fit, or the Flow has no handler.
+        """
+        if options is None:
+            return None
+        if self.timeout_handler is None:
+            raise FlowDefinitionError(
+                f"Flow {self.flow_type!r} does not override handle_timeout, which timeout_handler_options are for"
+            )
+        return self._options.resolve_for_timeout(options)
 
     def _encode_input(self, registered: RegisteredStep, input: Any) -> bytes:
         try:

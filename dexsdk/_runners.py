@@ -228,5 +228,7 @@ def find_async_handlers(registry: Registry) -> frozenset[HandlerKey]:
                 keys.add((flow.flow_type, step.step_type, frames.METHOD_WAIT_FOR))
             if step.execute.is_async:
                 keys.add((flow.flow_type, step.step_type, frames.METHOD_EXECUTE))
+        if flow.timeout_handler is not None and flow.timeout_handler.is_async:
+            keys.add((flow.flow_type, frames.TIMEOUT_HANDLER, frames.METHOD_EXECUTE))
         keys |= {(flow.flow_type, name, frames.METHOD_RPC) for name, rpc in flow.rpcs.items() if rpc.is_async}
     return frozenset(keys)

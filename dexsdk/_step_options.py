@@ -17,17 +17,29 @@ _WAIT_FAILURES = {
 }
 
 
-class ResolvedStep(Protocol):
+class TakesInput(Protocol):
+    """What can have a recovery Step."""
+
+    @property
+    def step_type(self) -> str: ...
+    @property
+    def input_annotation(self) -> Any: ...
+
+
+class ResolvedStep(TakesInput, Protocol):
     """What options need to know of a registered Step."""
 
     @property
     def step(self) -> Step[Any]: ...
     @property
-    def step_type(self) -> str: ...
-    @property
     def has_wait_for(self) -> bool: ...
-    @property
-    def input_annotation(self) -> Any: ...
+
+
+class _TimeoutHandler:
+    """``handle_timeout``, as far as options are concerned."""
+
+    step_type = frames.TIMEOUT_HANDLER
+    input_annotation: Any = type(None)
 
 
 class OptionsResolver:
@@ -55,6 +67,14 @@ class OptionsResolver:
         self._newest[step.step_type] = (options, resolved)
         return resolved
 
+    def resolve_for_timeout(self, options: StepOptions) -> frames.StepOptions | None:
+        """Give the options of ``handle_timeout`` as they travel, whose input is None [TIME-3].
+
+        Raises:
+            FlowDefinitionError: the recovery Step is not registered, or takes another input than None.
+        """
+        return self._encode(_TIMEOUT_HANDLER, options, (frames.TIMEOUT_HANDLER,))
+
     def _own_options(self, step: ResolvedStep) -> StepOptions:
         if type(step.step).get_step_options is Step.get_step_options:
             return _DEFAULT_OPTIONS
@@ -66,7 +86,7 @@ class OptionsResolver:
             )
         return options
 
-    def _encode(self, step: ResolvedStep, options: StepOptions, path: tuple[str, ...]) -> frames.StepOptions | None:
+    def _encode(self, step: "TakesInput", options: StepOptions, path: tuple[str, ...]) -> frames.StepOptions | None:
         if options == _DEFAULT_OPTIONS:
             return None
         return frames.StepOptions(
@@ -79,7 +99,7 @@ class OptionsResolver:
             recovery=None if options.recovery is None else self._encode_recovery(step, options.recovery, path),
         )
 
-    def _encode_recovery(self, step: ResolvedStep, recovery: Recovery, path: tuple[str, ...]) -> frames.RecoveryStep:
+    def _encode_recovery(self, step: "TakesInput", recovery: Recovery, path: tuple[str, ...]) -> frames.RecoveryStep:
         target = self._resolve_step(recovery.step)
         if target.input_annotation != step.input_annotation:
             raise FlowDefinitionError(
@@ -101,3 +121,4 @@ def _encode_retry(policy: RetryPolicy | None) -> frames.RetryPolicy | None:
 
 
 _DEFAULT_OPTIONS = StepOptions()
+_TIMEOUT_HANDLER = _TimeoutHandler()

@@ -29,11 +29,15 @@ from dexsdk._durations import Duration, optional_duration_ms
 from dexsdk._names import check_name, check_owned_name
 from dexsdk._registered import RegisteredFlow
 from dexsdk._registry import RegisteredRpc, Registry
+from dexsdk._start_options import to_start_options
 from dexsdk._start_requests import StartHeads
 from dexsdk._status import RemoteStatus
+from dexsdk._wait_for_attribute import WaitForAttribute, discard, split_arguments
 from dexsdk.attribute import AnyAttribute, key_of
+from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
 from dexsdk.channel import AnyChannel, split_messages
 from dexsdk.errors import FlowDefinitionError
+from dexsdk.flow_config import FlowConfig
 from dexsdk.options import AttributeAssignment, IdReusePolicy, StartFlowOptions, StopFlowOptions, StopType
 from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryPage, StopResult
 from dexsdk.rpc import RPC_TIMEOUT_MS_MAX
@@ -100,6 +104,7 @@ class Verbs:
             request_id=self._request_id(options.request_id),
             input=registered.encode_start_input(value),
             id_reuse_policy=_REUSE_POLICY[options.id_reuse_policy],
+            options=None if options is _START_DEFAULTS else to_start_options(registered, options),
         )
         if options.initial_attributes:
             message.attributes.extend(encode_initial_attributes(registered, options.initial_attributes))
@@ -205,6 +210,14 @@ class Verbs:
         )
         return ask(Request("skip_timer", "SkipTimer", message.SerializeToString(), replies.to_skip_outcome, flow_id))
 
+    def update_flow_config(self, flow_id: str, config: FlowConfig) -> Conversation[None]:
+        """See Client.update_flow_config."""
+        message = pb.UpdateFlowConfigRequest(
+            flow_id=check_name(flow_id, "Flow ID"), config=config.to_message(), request_id=self._request_id(None)
+        )
+        body = message.SerializeToString()
+        return ask(Request("update_flow_config", "UpdateFlowConfig", body, replies.to_nothing, flow_id))
+
     def stop_flow(self, flow_id: str, options: StopFlowOptions | None) -> Conversation[StopResult]:
         """See Client.stop_flow."""
         options = options or StopFlowOptions()
@@ -282,6 +295,46 @@ class Verbs:
             )
 
         return StepOutcome((yield from poll(make_request, bool, timeout_s)))
+
+    def wait_for_attribute_equal(
+        self, flow_id: str, attribute: AnyAttribute, arguments: Sequence[Any], timeout: Duration | None
+    ) -> Conversation[None]:
+        """See Client.wait_for_attribute_equal; an instance key for a map, the value, the timeout."""
+        instance, expected, timeout = split_arguments(attribute, arguments, timeout)
+        asked = self.wait_for_attribute_match(
+            flow_id,
+            attribute,
+            (*instance, AttributeMatch.equal(expected)),
+            WaitForAttributeOptions(timeout),
+            verb="wait_for_attribute_equal",
+        )
+        return discard(asked)
+
+    def wait_for_attribute_match(
+        self,
+        flow_id: str,
+        attribute: AnyAttribute,
+        arguments: Sequence[Any],
+        options: WaitForAttributeOptions | None,
+        *,
+        verb: str = "wait_for_attribute_match",
+    ) -> Conversation[Any]:
+        """See Client.wait_for_attribute_match; an instance key for a map, the match, the options."""
+        instance, match, options = split_arguments(attribute, arguments, options)
+        if not isinstance(match, AttributeMatch):
+            raise ValueError(f"{verb} needs an AttributeMatch, not {type(match).__name__}")
+        codec = self._registry.codec_of(attribute)
+        operand_codec = self._registry.codecs.codec_of(match.value)
+        asked = WaitForAttribute(
+            verb,
+            check_name(flow_id, "Flow ID"),
+            key_of(attribute, *instance),
+            match.operator,
+            encode_value(operand_codec, match.value, f"{verb}, Attribute {attribute.name!r}"),
+            match.is_instant,
+        )
+        timeout = None if options is None else options.timeout
+        return asked.conversation(lambda value: decode_value(codec, value, asked.verb), to_seconds(timeout))
 
     def health_check(self) -> Conversation[HealthInfo]:
         """See Client.health_check."""

@@ -15,10 +15,12 @@ from dexsdk._registry import Registry
 from dexsdk._server_channel import ServerChannel
 from dexsdk._verbs import RpcGuard, Verbs, WriteGuard, checked_event_id
 from dexsdk.attribute import Attribute, AttributeMap
+from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
 from dexsdk.blob_cache import BlobCache
 from dexsdk.channel import Channel, ChannelMap
 from dexsdk.connection import ClientOptions
 from dexsdk.flow import FlowRef
+from dexsdk.flow_config import FlowConfig
 from dexsdk.options import StartFlowOptions, StopFlowOptions
 from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryEvent, HistoryPage, StopResult
 from dexsdk.rpc import RpcMethod, RpcMethodWithInput
@@ -124,9 +126,52 @@ class AsyncClient:
         """See Client."""
         return await self._caller.carry(self._verbs.skip_timer(flow_id, step, timer))
 
+    @overload
+    async def wait_for_attribute_equal(
+        self, flow_id: str, attribute: Attribute[T], expected: T, /, timeout: Duration | None = None
+    ) -> None: ...
+    @overload
+    async def wait_for_attribute_equal(
+        self, flow_id: str, attribute: AttributeMap[T], instance: str, expected: T, /, timeout: Duration | None = None
+    ) -> None: ...
+    async def wait_for_attribute_equal(
+        self, flow_id: str, attribute: Any, *arguments: Any, timeout: Duration | None = None
+    ) -> None:
+        """See Client.wait_for_attribute_equal."""
+        await self._caller.carry(self._verbs.wait_for_attribute_equal(flow_id, attribute, arguments, timeout))
+
+    @overload
+    async def wait_for_attribute_match(
+        self,
+        flow_id: str,
+        attribute: Attribute[T],
+        match: AttributeMatch,
+        /,
+        options: WaitForAttributeOptions | None = None,
+    ) -> T: ...
+    @overload
+    async def wait_for_attribute_match(
+        self,
+        flow_id: str,
+        attribute: AttributeMap[T],
+        instance: str,
+        match: AttributeMatch,
+        /,
+        options: WaitForAttributeOptions | None = None,
+    ) -> T: ...
+    async def wait_for_attribute_match(
+        self, flow_id: str, attribute: Any, *arguments: Any, options: WaitForAttributeOptions | None = None
+    ) -> Any:
+        """See Client.wait_for_attribute_match."""
+        return await self._caller.carry(self._verbs.wait_for_attribute_match(flow_id, attribute, arguments, options))
+
     async def stop_flow(self, flow_id: str, options: StopFlowOptions | None = None) -> StopResult:
         """See Client."""
         return await self._caller.carry(self._verbs.stop_flow(flow_id, options))
+
+    async def update_flow_config(self, flow_id: str, config: FlowConfig) -> None:
+        """See Client.update_flow_config."""
+        await self._caller.carry(self._verbs.update_flow_config(flow_id, config))
 
     async def describe_flow(self, flow_id: str, *, run_id: str | None = None) -> FlowInfo:
         """See Client."""

@@ -16,10 +16,12 @@ from dexsdk._registry import Registry
 from dexsdk._server_channel import ServerChannel
 from dexsdk._verbs import RpcGuard, Verbs, WriteGuard, checked_event_id
 from dexsdk.attribute import Attribute, AttributeMap
+from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
 from dexsdk.blob_cache import BlobCache
 from dexsdk.channel import Channel, ChannelMap
 from dexsdk.connection import ClientOptions
 from dexsdk.flow import FlowRef
+from dexsdk.flow_config import FlowConfig
 from dexsdk.options import StartFlowOptions, StopFlowOptions
 from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryEvent, HistoryPage, StopResult
 from dexsdk.rpc import RpcMethod, RpcMethodWithInput
@@ -176,9 +178,62 @@ class Client:
         """
         return self._caller.carry(self._verbs.skip_timer(flow_id, step, timer))
 
+    @overload
+    def wait_for_attribute_equal(
+        self, flow_id: str, attribute: Attribute[T], expected: T, /, timeout: Duration | None = None
+    ) -> None: ...
+    @overload
+    def wait_for_attribute_equal(
+        self, flow_id: str, attribute: AttributeMap[T], instance: str, expected: T, /, timeout: Duration | None = None
+    ) -> None: ...
+    def wait_for_attribute_equal(
+        self, flow_id: str, attribute: Any, *arguments: Any, timeout: Duration | None = None
+    ) -> None:
+        """Return once an Attribute has the value, now or after some commit to come [WAITAPI-4, WAITAPI-5].
+
+        Raises:
+            LongPollTimeoutError: the time ran out; nothing has changed in the Flow.
+            FlowNotActiveError: the Flow is closed, or closed first.
+        """
+        self._caller.carry(self._verbs.wait_for_attribute_equal(flow_id, attribute, arguments, timeout))
+
+    @overload
+    def wait_for_attribute_match(
+        self,
+        flow_id: str,
+        attribute: Attribute[T],
+        match: AttributeMatch,
+        /,
+        options: WaitForAttributeOptions | None = None,
+    ) -> T: ...
+    @overload
+    def wait_for_attribute_match(
+        self,
+        flow_id: str,
+        attribute: AttributeMap[T],
+        instance: str,
+        match: AttributeMatch,
+        /,
+        options: WaitForAttributeOptions | None = None,
+    ) -> T: ...
+    def wait_for_attribute_match(
+        self, flow_id: str, attribute: Any, *arguments: Any, options: WaitForAttributeOptions | None = None
+    ) -> Any:
+        """Return the first value of an Attribute that matches; one overwritten at once may be missed [WAITAPI-5].
+
+        Raises:
+            LongPollTimeoutError: the time ran out; nothing has changed in the Flow.
+            FlowNotActiveError: the Flow is closed, or closed first.
+        """
+        return self._caller.carry(self._verbs.wait_for_attribute_match(flow_id, attribute, arguments, options))
+
     def stop_flow(self, flow_id: str, options: StopFlowOptions | None = None) -> StopResult:
         """End a Flow, or learn how it had ended before [STOP-1, STOP-2]."""
         return self._caller.carry(self._verbs.stop_flow(flow_id, options))
+
+    def update_flow_config(self, flow_id: str, config: FlowConfig) -> None:
+        """Change the settings that the config sets, for later dispatches of an active Flow [CFG-2]."""
+        self._caller.carry(self._verbs.update_flow_config(flow_id, config))
 
     def describe_flow(self, flow_id: str, *, run_id: str | None = None) -> FlowInfo:
         """Tell how a Flow, or one run of it, stands."""

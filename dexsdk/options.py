@@ -13,6 +13,7 @@ from dexpb.v1 import frames
 from dexsdk._durations import Duration, optional_duration_ms, to_duration_ms
 from dexsdk._names import check_name
 from dexsdk.attribute import AnyAttribute, Attribute, AttributeMap, key_of
+from dexsdk.flow_config import FlowConfig
 
 if TYPE_CHECKING:  # A Step has options and options name a recovery Step; only the types refer to each other.
     from dexsdk.step import Step
@@ -45,6 +46,19 @@ class IdReusePolicy(Enum):
     """Start only if no execution is retained."""
     ALLOW_TERMINATE_IF_RUNNING = "ALLOW_TERMINATE_IF_RUNNING"
     """Terminate an active execution and start, in one commit."""
+
+
+class FlowTimeoutPolicy(Enum):
+    """What the end of a Flow's time does [TIME-2]."""
+
+    DEFAULT = "DEFAULT"
+    """HANDLER if the Flow overrides ``handle_timeout``, else FAIL."""
+    FAIL = "FAIL"
+    """FAILED with FLOW_TIMEOUT; a Flow retry may follow."""
+    CANCEL = "CANCEL"
+    """CANCELED, never retried."""
+    HANDLER = "HANDLER"
+    """``handle_timeout`` decides [TIME-3]."""
 
 
 class StopType(Enum):
@@ -191,7 +205,19 @@ class AttributeAssignment:
 class StartFlowOptions:
     """How a Flow is started."""
 
+    timeout: Duration | None = None
+    """Time for the whole Flow, from the moment its start Step is eligible; None and 0 are off [TIME-1]."""
+    timeout_policy: FlowTimeoutPolicy = FlowTimeoutPolicy.DEFAULT
+    """What its end does; any but DEFAULT needs a timeout [TIME-2]."""
+    timeout_handler_options: StepOptions | None = None
+    """How ``handle_timeout`` is run; with the policy HANDLER only, be it by DEFAULT."""
+    start_delay: Duration | None = None
+    """The Flow is accepted now, its start Step becomes eligible this much later [START-7]."""
     id_reuse_policy: IdReusePolicy = IdReusePolicy.DEFAULT
+    retry_policy: RetryPolicy | None = None
+    """Begin again in a new run after FAILED, without total_duration; None does not [START-8]."""
+    config_override: FlowConfig | None = None
+    """Settings over the server's [CFG-1]."""
     ignore_already_started: bool = False
     """Accepted; a start with another request ID stays refused whatever it says [START-5]."""
     request_id: str | None = None
@@ -200,6 +226,7 @@ class StartFlowOptions:
     """Set by ``with_attribute``."""
 
     def __post_init__(self) -> None:
+        check_flow_limits(self.timeout, self.timeout_policy, self.start_delay, self.retry_policy)
         _check_member(self.id_reuse_policy, IdReusePolicy, "id_reuse_policy")
         _check_request_id(self.request_id)
 
@@ -229,6 +256,25 @@ class StopFlowOptions:
         _check_request_id(self.request_id)
         if self.reason is not None:
             _check_text(self.reason, "reason")
+
+
+def check_flow_limits(
+    timeout: Duration | None,
+    policy: FlowTimeoutPolicy,
+    start_delay: Duration | None,
+    retry_policy: RetryPolicy | None,
+) -> None:
+    """Check what limits a Flow's time and attempts.
+
+    Raises:
+        ValueError: a field is out of its range, a policy has no timeout [TIME-2], or the retry policy a total duration.
+    """
+    _check_member(policy, FlowTimeoutPolicy, "timeout_policy")
+    optional_duration_ms(start_delay, "start_delay")
+    if not optional_duration_ms(timeout, "timeout") and policy is not FlowTimeoutPolicy.DEFAULT:
+        raise ValueError(f"timeout_policy {policy.name} needs a timeout above 0")
+    if retry_policy is not None and retry_policy.total_duration is not None:
+        raise ValueError("the retry_policy of a Flow has no total_duration")
 
 
 def _check_member(value: object, enum: type[Enum], what: str) -> None:

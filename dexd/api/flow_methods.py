@@ -118,6 +118,9 @@ class FlowMethods:
                 pb.SetAttributeRequest, _with_id(requests.to_set_attribute), request, replies.from_reply
             ),
             "SkipTimer": Method(pb.SkipTimerRequest, _with_id(requests.to_skip_timer), request, replies.from_reply),
+            "UpdateFlowConfig": Method(
+                pb.UpdateFlowConfigRequest, _with_id(requests.to_update_flow_config), request, replies.from_reply
+            ),
             "StopFlow": Method(pb.StopFlowRequest, _with_id(requests.to_stop_flow), request, replies.from_reply),
             "InvokeRpc": Method(pb.InvokeRpcRequest, self._to_invoke_rpc, self._engine.invoke, replies.from_rpc_output),
         }
@@ -126,6 +129,7 @@ class FlowMethods:
         reads = self._engine.reads
         wait_ms_max = self._limits.max_wait_ms
         to_flow_wait = partial(requests.to_flow_wait_query, wait_ms_max=wait_ms_max)
+        to_attribute_wait = partial(requests.to_attribute_wait_query, wait_ms_max=wait_ms_max)
         to_step_wait = partial(requests.to_step_wait_query, wait_ms_max=wait_ms_max)
         return {
             "DescribeFlow": Method(pb.DescribeFlowRequest, requests.to_run_key, reads.describe, replies.from_summary),
@@ -134,6 +138,9 @@ class FlowMethods:
             ),
             "GetHistory": Method(pb.GetHistoryRequest, requests.to_history_query, reads.history, replies.from_history),
             "ListFlows": Method(pb.ListFlowsRequest, requests.to_list_query, self._list_flows, _itself),
+            "WaitForAttribute": Method(
+                pb.WaitForAttributeRequest, to_attribute_wait, reads.wait_for_attribute, replies.from_attribute_wait
+            ),
             "WaitForFlow": Method(pb.WaitForFlowRequest, to_flow_wait, reads.wait_for_flow, replies.from_flow_wait),
             "WaitForStepCompletion": Method(
                 pb.WaitForStepCompletionRequest, to_step_wait, reads.wait_for_step, replies.from_step_wait

@@ -7,6 +7,7 @@ from google.protobuf.message import Message
 from dexd.codec.flow_requests import ListQuery, page_token
 from dexd.codec.views import (
     AttributeView,
+    AttributeWait,
     FlowSummary,
     FlowWait,
     HistoryEntry,
@@ -16,6 +17,7 @@ from dexd.codec.views import (
 )
 from dexd.core.outcome import (
     AttributeAccepted,
+    FlowConfigAccepted,
     PublishAccepted,
     Reply,
     SkipTimerResult,
@@ -37,6 +39,8 @@ def from_reply(reply: Reply) -> Message:
             return pb.SetAttributeReply()
         case SkipTimerResult():
             return pb.SkipTimerReply(outcome=reply.outcome.name)
+        case FlowConfigAccepted():
+            return pb.UpdateFlowConfigReply()
         case StopFlowResult():
             outcome = "APPLIED" if reply.applied else "ALREADY_CLOSED"
             return pb.StopFlowReply(outcome=outcome, status=reply.status.name)
@@ -50,7 +54,7 @@ def from_rpc_output(output: bytes) -> pb.InvokeRpcReply:
 
 
 def from_summary(summary: FlowSummary) -> pb.FlowInfo:
-    """Show a run. Without roll-over a chain is one run, so every run is its own first one."""
+    """Show a run."""
     return pb.FlowInfo(
         flow_id=summary.flow_id,
         run_id=summary.run_id,
@@ -59,7 +63,7 @@ def from_summary(summary: FlowSummary) -> pb.FlowInfo:
         started_at=summary.started_at,
         closed_at=summary.closed_at,
         ordinal=summary.ordinal,
-        first_run_id=summary.run_id,
+        first_run_id=summary.first_run_id,
         history_events=summary.history_events,
         error_type=_error_type(summary.error_type),
         error_message=summary.error_message,
@@ -108,6 +112,11 @@ def from_flow_wait(wait: FlowWait) -> pb.WaitForFlowReply:
 def from_step_wait(wait: StepWait) -> pb.WaitForStepCompletionReply:
     """Answer one poll for a Step execution's end."""
     return pb.WaitForStepCompletionReply(outcome="" if wait.outcome is None else wait.outcome.name)
+
+
+def from_attribute_wait(wait: AttributeWait) -> pb.WaitForAttributeReply:
+    """Answer one poll for an Attribute's value."""
+    return pb.WaitForAttributeReply(value=wait.value)
 
 
 def _error_type(error_type: FlowErrorType) -> str:

@@ -10,9 +10,19 @@ from typing import TypeVar
 
 import msgspec
 
+from dexd.codec.attribute_match import to_match
 from dexd.codec.faults import VALUE_BYTES_MAX, key_fault, name_fault, owned_name_fault, plan_fault
+from dexd.codec.start_options import config_of_proto, terms_of_proto
 from dexd.codec.step_plans import plan_of_start_step
-from dexd.core.commands import InvokeRpc, PublishMessages, SetAttribute, SkipTimer, StartFlow, StopFlow
+from dexd.core.commands import (
+    InvokeRpc,
+    PublishMessages,
+    SetAttribute,
+    SkipTimer,
+    StartFlow,
+    StopFlow,
+    UpdateFlowConfig,
+)
 from dexd.core.config import CONDITIONS_MAX, PENDING_MESSAGES_MAX
 from dexd.core.ids import CallerId, FlowId, RequestId, RunId, StepExecutionId
 from dexd.core.rejections import Code, Rejection
@@ -81,6 +91,15 @@ class StepWaitQuery(msgspec.Struct, frozen=True):
     wait_ms: int
 
 
+class AttributeWaitQuery(msgspec.Struct, frozen=True):
+    """A wait for a value of an Attribute."""
+
+    flow_id: FlowId
+    name: str
+    matches: Callable[[bytes | None], bool]
+    wait_ms: int
+
+
 class ListQuery(msgspec.Struct, frozen=True):
     """A page of Flows."""
 
@@ -116,6 +135,11 @@ def to_start_flow(
     # Most starts have none, and walking an empty repeated field costs more than all checks of names.
     has_attributes = len(request.attributes) > 0
     attributes = tuple(sorted((item.key, item.value) for item in request.attributes)) if has_attributes else ()
+    try:
+        options = request.options if request.HasField("options") else None
+        terms = None if options is None else terms_of_proto(options, start_step, attributes)
+    except ValueError as error:
+        return _invalid("options", str(error))
     return StartFlow(
         FlowId(request.flow_id),
         request.flow_type,
@@ -126,6 +150,7 @@ def to_start_flow(
         start_step,
         attributes,
         policy,
+        terms=terms,
     )
 
 
@@ -186,6 +211,24 @@ def to_skip_timer(request: pb.SkipTimerRequest, fresh: RequestId) -> SkipTimer |
         TimerId(condition_id, index),
         RequestId(request.request_id) if request.request_id else fresh,
         _digest("skip_timer", request.step_execution_id, condition_id, str(index)),
+    )
+
+
+def to_update_flow_config(request: pb.UpdateFlowConfigRequest, fresh: RequestId) -> UpdateFlowConfig | Rejection:
+    """Read a change of settings [CFG-2]."""
+    refusal = _refuse_target(request.flow_id, request.run_id, request.request_id)
+    if refusal is not None:
+        return refusal
+    try:
+        config = config_of_proto(request.config)
+    except ValueError as error:
+        return _invalid("config", str(error))
+    return UpdateFlowConfig(
+        FlowId(request.flow_id),
+        _run_id(request.run_id),
+        config,
+        RequestId(request.request_id) if request.request_id else fresh,
+        _digest("update_config", msgspec.msgpack.encode(config)),
     )
 
 
@@ -277,6 +320,22 @@ def to_flow_wait_query(request: pb.WaitForFlowRequest, *, wait_ms_max: int) -> F
         request.wait_ms, "wait_ms", 0, wait_ms_max
     )
     return refusal or FlowWaitQuery(FlowId(request.flow_id), request.wait_ms, _run_id(request.first_run_id))
+
+
+def to_attribute_wait_query(request: pb.WaitForAttributeRequest, *, wait_ms_max: int) -> AttributeWaitQuery | Rejection:
+    """Read a wait for a value of an Attribute [WAITAPI-4]."""
+    refusal = (
+        _refuse_run(request.flow_id, "")
+        or _refuse_fault(key_fault(request.key, "key"), "key")
+        or _refuse_outside(request.wait_ms, "wait_ms", 0, wait_ms_max)
+    )
+    if refusal is not None:
+        return refusal
+    try:
+        matches = to_match(request.operator, request.operand, is_instant=request.is_instant)
+    except ValueError as error:
+        return _invalid("operand", str(error))
+    return AttributeWaitQuery(FlowId(request.flow_id), request.key, matches, request.wait_ms)
 
 
 def to_step_wait_query(request: pb.WaitForStepCompletionRequest, *, wait_ms_max: int) -> StepWaitQuery | Rejection:

@@ -66,7 +66,11 @@ class HistoryView:
     def _fields(self, recorded: RecordedEvent) -> dict[str, Json]:
         event = recorded.event
         hidden = _HIDDEN.get(type(event), ())
-        return {name: _show(name, getattr(event, name)) for name in event.__struct_fields__ if name not in hidden}
+        shown = {name: _show(name, getattr(event, name)) for name in event.__struct_fields__ if name not in hidden}
+        for name in _SHOWN_WHEN_SET.get(type(event), ()):
+            if not shown[name]:
+                del shown[name]
+        return shown
 
     # ---- blocks of a method's result [HIST-4] ----
 
@@ -154,6 +158,12 @@ _HIDDEN: dict[type[e.Event], tuple[str, ...]] = {
 }
 """Fields without meaning for a reader, and those that a method's result shows in its blocks."""
 
+_SHOWN_WHEN_SET: dict[type[e.Event], tuple[str, ...]] = {
+    e.FlowStarted: ("terms", "eligible_at", "timeout_at"),
+    e.FlowClosed: ("next_run_id",),
+}
+"""Fields of features that most Flows do not use."""
+
 
 # ---- parts ------------------------------------------------------------------------------------------------------
 
@@ -207,6 +217,8 @@ def _key_and_value(pair: tuple[str, bytes | None]) -> dict[str, Json]:
 
 
 def _message(parts: tuple[Any, ...]) -> dict[str, Json]:
+    if isinstance(parts[1], tuple):
+        return {"channel": parts[0], "messages": [_named("message_id", "value", "published_at")(m) for m in parts[1]]}
     names = ("message_id", "channel", "value") if len(parts) == 3 else ("message_id", "value")
     return _named(*names)(parts)
 
@@ -216,5 +228,6 @@ _SHAPES: dict[str, Callable[[Any], Json]] = {
     "writes": _key_and_value,
     "recorded": _named("name", "value"),
     "messages": _message,
+    "requests": _named("request", "at"),
     "consumed": _named("condition_index", "message_ids"),
 }

@@ -76,8 +76,8 @@ def options_of_proto(options: pb.StepOptions) -> StepOptions:
     return StepOptions(
         options.wait_for_timeout_ms if options.HasField("wait_for_timeout_ms") else None,
         options.execute_timeout_ms if options.HasField("execute_timeout_ms") else None,
-        _retry_of_proto(options.wait_for_retry) if options.HasField("wait_for_retry") else None,
-        _retry_of_proto(options.execute_retry) if options.HasField("execute_retry") else None,
+        retry_of_proto(options.wait_for_retry) if options.HasField("wait_for_retry") else None,
+        retry_of_proto(options.execute_retry) if options.HasField("execute_retry") else None,
         WaitForFailurePolicy(options.wait_for_failure),
         tuple(options.non_retryable_errors),
         _recovery_of_proto(options.recovery) if options.HasField("recovery") else None,
@@ -89,7 +89,8 @@ def _recovery_of_proto(recovery: pb.RecoveryStep) -> RecoveryStep:
     return RecoveryStep(recovery.step_type, recovery.has_wait_for, options)
 
 
-def _retry_of_proto(policy: pb.RetryPolicy) -> RetryPolicy:
+def retry_of_proto(policy: pb.RetryPolicy) -> RetryPolicy:
+    """Take a retry policy."""
     return RetryPolicy(
         policy.initial_interval_ms,
         policy.backoff_coefficient,

@@ -24,6 +24,8 @@ class FlowSummary(msgspec.Struct, frozen=True):
     """Events of the run; 0 in a list, which reads no history."""
     error_type: FlowErrorType
     error_message: str
+    first_run_id: RunId
+    """First run of the execution."""
 
 
 class FlowWait(msgspec.Struct, frozen=True):
@@ -46,6 +48,12 @@ class StepWait(msgspec.Struct, frozen=True):
     """Answer of a wait for a Step execution [WAITAPI-3]; None when the wait ran out first."""
 
     outcome: StepOutcome | None
+
+
+class AttributeWait(msgspec.Struct, frozen=True):
+    """Answer of a wait for an Attribute [WAITAPI-5]: the value that matched, or None when the wait ran out first."""
+
+    value: bytes | None
 
 
 class AttributeView(msgspec.Struct, frozen=True):
@@ -96,6 +104,7 @@ def summary_of_run(run: RunState) -> FlowSummary:
         run.version,
         run.error_type,
         run.error_message,
+        run.execution_id,
     )
 
 
@@ -112,6 +121,7 @@ def summary_of_row(row: RunRow) -> FlowSummary:
         0,
         FlowErrorType(row.error_type),
         row.error_message,
+        RunId(row.run_id),
     )
 
 

@@ -3,6 +3,7 @@
 from dexd.core import commands as c
 from dexd.core.events import FlowStarted, TimerSkipped
 from dexd.core.flow.decide_external import (
+    decide_config_update,
     decide_publish,
     decide_set_attribute,
     decide_stop,
@@ -11,13 +12,14 @@ from dexd.core.flow.decide_external import (
     remembered,
 )
 from dexd.core.flow.decide_start import decide_start
-from dexd.core.flow.scheduling import decide_schedule
+from dexd.core.flow.decide_timeout import decide_skip_timeout
 from dexd.core.flow.state import RunState
 from dexd.core.flow.timer_skips import decide_skip_timer
-from dexd.core.ids import StreamId
+from dexd.core.ids import TIMEOUT_HANDLER_ID
 from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.outcome import (
     AttributeAccepted,
+    FlowConfigAccepted,
     PublishAccepted,
     SkipTimerResult,
     StartFlowAccepted,
@@ -25,6 +27,7 @@ from dexd.core.outcome import (
 )
 from dexd.core.rejections import Rejection
 from dexd.core.runs import Runs
+from dexd.core.starts import Starts
 from dexd.core.turn import Answer, Route, Turn
 from dexd.core.values import FlowStatus, SkipOutcome, StopType
 
@@ -32,10 +35,10 @@ from dexd.core.values import FlowStatus, SkipOutcome, StopType
 class ClientCommands:
     """Starts, writes from outside, RPCs and stops."""
 
-    def __init__(self, runs: Runs, rpcs: RpcDesk, *, last_stream_id: int) -> None:
+    def __init__(self, runs: Runs, starts: Starts, rpcs: RpcDesk) -> None:
         self._runs = runs
+        self._starts = starts
         self._rpcs = rpcs
-        self._last_stream_id = last_stream_id
 
     def routes(self) -> dict[type[c.Command], Route]:
         """The method for each command."""
@@ -45,6 +48,7 @@ class ClientCommands:
             c.SetAttribute: self.set_attribute,
             c.SkipTimer: self.skip_timer,
             c.StopFlow: self.stop_flow,
+            c.UpdateFlowConfig: self.update_config,
             c.InvokeRpc: self.invoke_rpc,
             c.AbandonRpc: self.abandon_rpc,
         }
@@ -52,7 +56,7 @@ class ClientCommands:
     def start_flow(self, turn: Turn, command: c.StartFlow) -> Answer:
         """Begin an execution, unless the request is known or the reuse policy forbids it [START-2]."""
         latest = self._runs.latest.get(command.flow_id)
-        decided = decide_start(latest, command)
+        decided = decide_start(latest, command, now=turn.now)
         if not isinstance(decided, FlowStarted):
             return decided
         if latest is not None and latest.is_open:
@@ -65,12 +69,7 @@ class ClientCommands:
                 command.digest,
             )
             turn.emit_all(latest, decide_stop(latest, stop))
-        self._last_stream_id += 1
-        run = turn.begin(decided, StreamId(self._last_stream_id))
-        self._runs.begin(run)
-        if command.start_step is not None:
-            turn.emit_all(run, decide_schedule(run, [command.start_step], from_step=""))
-        return StartFlowAccepted(run.run_id)
+        return StartFlowAccepted(self._starts.begin(turn, decided, command.start_step).run_id)
 
     def publish(self, turn: Turn, command: c.PublishMessages) -> Answer:
         """Append messages to a Channel [CHAN-2]."""
@@ -113,14 +112,33 @@ class ClientCommands:
             return known
         if known is not None:
             return SkipTimerResult(SkipOutcome[known.answer.decode()])
-        decided = decide_skip_timer(run, command)
+        is_timeout = command.step_execution_id == TIMEOUT_HANDLER_ID
+        decided = decide_skip_timeout(run, command) if is_timeout else decide_skip_timer(run, command)
         if isinstance(decided, Rejection):
             return decided
         if isinstance(decided, SkipOutcome):
             return SkipTimerResult(decided)
+        if isinstance(decided, list):
+            turn.emit_all(run, decided)
+            return SkipTimerResult(SkipOutcome.APPLIED)
         turn.emit(run, decided)
         is_applied = isinstance(decided, TimerSkipped)
         return SkipTimerResult(SkipOutcome.APPLIED if is_applied else SkipOutcome.REMEMBERED)
+
+    def update_config(self, turn: Turn, command: c.UpdateFlowConfig) -> Answer:
+        """Change settings of an active Flow [CFG-2]."""
+        run = self._target(command)
+        if isinstance(run, Rejection):
+            return run
+        known = remembered(run, command.request_id, command.digest)
+        if isinstance(known, Rejection):
+            return known
+        if known is None:
+            decided = decide_config_update(run, command)
+            if isinstance(decided, Rejection):
+                return decided
+            turn.emit(run, decided)
+        return FlowConfigAccepted()
 
     def stop_flow(self, turn: Turn, command: c.StopFlow) -> Answer:
         """Close a Flow from outside. The reply and history always agree on who closed it [STOP-2]."""
@@ -150,7 +168,9 @@ class ClientCommands:
         self._rpcs.abandon(turn, command)
         return None
 
-    def _target(self, command: c.PublishMessages | c.SetAttribute | c.SkipTimer | c.StopFlow) -> RunState | Rejection:
+    def _target(
+        self, command: c.PublishMessages | c.SetAttribute | c.SkipTimer | c.StopFlow | c.UpdateFlowConfig
+    ) -> RunState | Rejection:
         run = self._runs.latest.get(command.flow_id)
         if run is None:
             return refuse_unknown(command.flow_id)

@@ -15,6 +15,7 @@ from dexd.core.ids import (
     StreamNumber,
     WorkerId,
 )
+from dexd.core.terms import FlowConfig, FlowTerms
 from dexd.core.values import (
     Failure,
     FlowCapability,
@@ -48,6 +49,7 @@ class StartFlow(msgspec.Struct, frozen=True, gc=False):
     id_reuse_policy: IdReusePolicy = IdReusePolicy.DEFAULT
     standing: Standing | None = None
     """How its calls stand in queues; None: as everybody's [ROUTE-7]."""
+    terms: FlowTerms | None = None
 
 
 class PublishMessages(msgspec.Struct, frozen=True, gc=False):
@@ -111,6 +113,16 @@ class StopFlow(msgspec.Struct, frozen=True, gc=False):
     run_id: RunId | None
     type: StopType
     reason: str
+    request_id: RequestId
+    digest: bytes
+
+
+class UpdateFlowConfig(msgspec.Struct, frozen=True, gc=False):
+    """Change settings of an active Flow [CFG-2]. Reply: FlowConfigAccepted."""
+
+    flow_id: FlowId
+    run_id: RunId | None
+    config: FlowConfig
     request_id: RequestId
     digest: bytes
 
@@ -217,7 +229,9 @@ class BeginShutdown(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-ClientCommand: TypeAlias = StartFlow | PublishMessages | SetAttribute | SkipTimer | InvokeRpc | AbandonRpc | StopFlow
+ClientCommand: TypeAlias = (
+    StartFlow | PublishMessages | SetAttribute | SkipTimer | InvokeRpc | AbandonRpc | StopFlow | UpdateFlowConfig
+)
 WorkerCommand: TypeAlias = (
     OpenSession
     | LoseSession

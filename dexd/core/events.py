@@ -9,6 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from dexd.core.ids import FlowId, MessageId, RequestId, RunId, StepExecutionId, WorkerId
+from dexd.core.terms import FlowConfig, FlowTerms
 from dexd.core.values import (
     DecisionKind,
     DeclinedOffer,
@@ -39,6 +40,28 @@ class FlowStarted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     attributes: tuple[tuple[str, bytes], ...] = ()
     standing: Standing | None = None
     """How its calls stand in queues; None: as everybody's."""
+    terms: FlowTerms | None = None
+    eligible_at: int = 0
+    """When the start Step may run; 0 is at once [START-7]."""
+    timeout_at: int = 0
+    """When the Flow's time is over; 0 is never [TIME-1]."""
+
+
+class FlowRetried(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The run goes on with an execution whose run before it FAILED; second event of its run [START-8]."""
+
+    attempt: int
+    """Of the Flow, from 2."""
+    previous_run_id: RunId
+    first_run_id: RunId
+    flow_started_at: int
+    """When the execution was accepted [CTX-3]."""
+    message_base: int
+    """Where the numbering of messages goes on, so that their IDs stay unique and in order [ID-13]."""
+    messages: tuple[tuple[str, tuple[tuple[MessageId, bytes, int], ...]], ...] = ()
+    """Messages from outside that nobody consumed, by Channel: id, value, instant."""
+    requests: tuple[tuple[RequestRecord, int], ...] = ()
+    """Requests of the execution that are remembered, oldest first, and when each was applied [RPC-12]."""
 
 
 class StepScheduled(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -230,6 +253,14 @@ class RpcCompleted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     recorded: tuple[tuple[str, bytes], ...] = ()
 
 
+class FlowConfigUpdated(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A client changed settings of the execution [CFG-2]."""
+
+    config: FlowConfig
+    """Only what it set."""
+    request: RequestRecord
+
+
 class StaleResultRejected(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A result of a delivery that is no longer current was refused and changed nothing [LOST-3]."""
 
@@ -249,6 +280,8 @@ class FlowClosed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     error_message: str = ""
     request: RequestRecord | None = None
     """The stop request that closed it."""
+    next_run_id: RunId = RunId("")
+    """The run with which the execution goes on; empty if this was its end [START-8]."""
 
 
 Event: TypeAlias = (
@@ -270,6 +303,8 @@ Event: TypeAlias = (
     | ChannelPublished
     | AttributesSet
     | RpcCompleted
+    | FlowConfigUpdated
+    | FlowRetried
     | StaleResultRejected
     | FlowClosed
 )
@@ -293,6 +328,8 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     ChannelPublished,
     AttributesSet,
     RpcCompleted,
+    FlowConfigUpdated,
+    FlowRetried,
     StaleResultRejected,
     FlowClosed,
 )

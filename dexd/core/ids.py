@@ -27,6 +27,11 @@ QueueName = NewType("QueueName", str)
 CallerId = NewType("CallerId", int)
 """Number of a client call that waits in this server process for an answer."""
 
+TIMEOUT_HANDLER = "sys:timeout_handler"
+"""Step type under which `handle_timeout` runs; workers whose Flow has it announce it [TIME-3]."""
+TIMEOUT_HANDLER_ID = StepExecutionId(f"{TIMEOUT_HANDLER}-1")
+"""The Flow's timer, and its handler once the time is over [TIME-1, ID-12]."""
+
 
 def rpc_call_id(request_id: RequestId) -> CallId:
     """The call ID of an RPC; its idempotency key ends with the same text [ID-11]."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from dexd.core.flow.invariants import run_violations
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
-from dexd.core.ids import StepExecutionId, WorkerId
+from dexd.core.ids import TIMEOUT_HANDLER_ID, StepExecutionId, WorkerId
 from dexd.core.kernel import Kernel
 from dexd.core.matching.calls import Call, CallKey, CallStage
 from dexd.core.matching.dispatcher import HoldDue, PingDue
@@ -20,6 +20,7 @@ def violations(kernel: Kernel, *, now: int) -> list[str]:
     """Check a serving kernel after a command at `now`; an empty list means sound."""
     found = [fault for run in kernel.runs.values() for fault in run_violations(run)]
     found += _count_faults(kernel)
+    found += [fault for run in kernel.runs.values() for fault in _timeout_faults(kernel, run)]
     for run in kernel.runs.values():
         for step in run.steps.values():
             found += [f"{run.run_id} {step.step_execution_id}: {fault}" for fault in _step_faults(kernel, run, step)]
@@ -39,6 +40,16 @@ def _count_faults(kernel: Kernel) -> Iterator[str]:
     streams = sum(len(session.streams) for session in kernel.workforce.sessions.values())
     if kernel.workforce.stream_count != streams:
         yield f"stream_count is {kernel.workforce.stream_count} with {streams} streams"
+
+
+def _timeout_faults(kernel: Kernel, run: RunState) -> Iterator[str]:
+    if TIMEOUT_HANDLER_ID in run.steps:
+        if run.timeout_at:
+            yield f"{run.run_id}: its timeout handler runs before its time is over at {run.timeout_at} [TIME-3]"
+        return
+    armed = kernel.dispatcher.deadlines.armed_at((run.run_id, TIMEOUT_HANDLER_ID))
+    if armed != (run.timeout_at or None):
+        yield f"{run.run_id}: its time is over at {run.timeout_at}, armed at {armed} [TIME-1, TIMER-10]"
 
 
 # ---- Steps have a reason to wake up [FLOW-11, INV-4] --------------------------------------------------------------

@@ -11,6 +11,7 @@ from dexd.core import commands as c
 from dexd.core.client_commands import ClientCommands
 from dexd.core.config import KernelConfig
 from dexd.core.flow.decide_output import decide_completion, decide_next_timers
+from dexd.core.flow.decide_timeout import decide_flow_timeout
 from dexd.core.flow.settlement import decide_conditions, waits_to_try
 from dexd.core.flow.state import RunState, StepPhase
 from dexd.core.ids import FlowId, RunId, StepExecutionId
@@ -20,10 +21,19 @@ from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.matching.workforce import Workforce
 from dexd.core.outcome import Outcome
 from dexd.core.runs import Runs
+from dexd.core.starts import Starts
 from dexd.core.turn import Answer, Route, Turn
 from dexd.core.worker_commands import WorkerCommands
 
-_OF_A_FLOW = (c.StartFlow, c.PublishMessages, c.SetAttribute, c.SkipTimer, c.InvokeRpc, c.StopFlow)
+_OF_A_FLOW = (
+    c.StartFlow,
+    c.PublishMessages,
+    c.SetAttribute,
+    c.SkipTimer,
+    c.InvokeRpc,
+    c.StopFlow,
+    c.UpdateFlowConfig,
+)
 _RESULTS = (c.CompleteCall, c.FailCall)
 
 
@@ -43,8 +53,9 @@ class Kernel:
         self._rpcs = RpcDesk(self._dispatcher)
         self._deliveries = Deliveries(self._dispatcher, self._rpcs)
         self._workforce = Workforce(self._dispatcher, self._deliveries)
+        self._starts = Starts(self._runs, self._dispatcher, last_stream_id=last_stream_id)
         self._routes: dict[type[c.Command], Route] = {
-            **ClientCommands(self._runs, self._rpcs, last_stream_id=last_stream_id).routes(),
+            **ClientCommands(self._runs, self._starts, self._rpcs).routes(),
             **WorkerCommands(self._runs, self._deliveries, self._workforce).routes(),
             c.Tick: _tick,
             c.BeginServing: self._begin_serving,
@@ -147,6 +158,8 @@ class Kernel:
         for run in turn.take_closed():
             self._runs.open_count -= 1
             self._rpcs.flow_closed(turn, run)
+            if run.next_run_id:
+                self._starts.retry(turn, run)
 
     def _settle_calls(self, turn: Turn) -> None:
         touched = turn.take_touched()
@@ -177,9 +190,11 @@ class Kernel:
                 self._wake(turn, self._runs.by_id[key[0]], StepExecutionId(key[1]))
 
     def _wake(self, turn: Turn, run: RunState, step_execution_id: StepExecutionId) -> None:
-        """A Step's backoff is over, or a timer of its Wait is due."""
-        step = run.steps[step_execution_id]
-        if step.phase is StepPhase.BACKOFF:
+        """A Step's backoff is over, or a timer of its Wait is due; or the Flow's own time is over."""
+        step = run.steps.get(step_execution_id)
+        if step is None:
+            turn.emit_all(run, decide_flow_timeout(run))
+        elif step.phase is StepPhase.BACKOFF:
             self._dispatcher.begin_attempt(turn, run, step)
         else:
             turn.emit_all(run, decide_next_timers(step))
@@ -190,6 +205,8 @@ class Kernel:
         """Derive every open call and deadline from the recovered runs."""
         self._is_serving = True
         for run in self._runs.by_id.values():
+            if run.timeout_at:
+                self._dispatcher.watch_timeout(run)
             # Timers due at one instant fire in the order in which their Waits were installed [TIMER-4].
             for step in sorted(run.steps.values(), key=lambda step: step.wait_version):
                 turn.touch(run, step.step_execution_id)

@@ -50,7 +50,13 @@ class SkipTimerResult(msgspec.Struct, frozen=True, gc=False):
     outcome: SkipOutcome
 
 
-Reply: TypeAlias = StartFlowAccepted | PublishAccepted | AttributeAccepted | StopFlowResult | SkipTimerResult
+class FlowConfigAccepted(msgspec.Struct, frozen=True, gc=False):
+    """The new settings are in the log."""
+
+
+Reply: TypeAlias = (
+    StartFlowAccepted | PublishAccepted | AttributeAccepted | StopFlowResult | SkipTimerResult | FlowConfigAccepted
+)
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):

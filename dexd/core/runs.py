@@ -13,7 +13,7 @@ class Runs:
         self.by_id: dict[RunId, RunState] = {}
         """Every run in memory."""
         self.latest: dict[FlowId, RunState] = {}
-        """Of every Flow ID in memory its run with the highest ordinal."""
+        """Of every Flow ID in memory the newest run of the execution with the highest ordinal."""
         self.open_count = 0
         """Open runs among them; who begins or closes a run counts."""
 
@@ -23,7 +23,7 @@ class Runs:
             raise ValueError(f"run {run.run_id} is in memory already")
         self.by_id[run.run_id] = run
         latest = self.latest.get(run.flow_id)
-        if latest is None or latest.ordinal < run.ordinal:
+        if latest is None or (latest.ordinal, latest.stream_id) < (run.ordinal, run.stream_id):
             self.latest[run.flow_id] = run
         self.open_count += run.is_open
 

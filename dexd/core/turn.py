@@ -23,7 +23,7 @@ from dexd.core.events import (
 )
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.state import RunState
-from dexd.core.ids import RunId, StepExecutionId, StreamId
+from dexd.core.ids import TIMEOUT_HANDLER_ID, RunId, StepExecutionId, StreamId
 from dexd.core.outcome import Outcome, RecordedEvent, Reply
 from dexd.core.rejections import Rejection
 
@@ -74,6 +74,8 @@ class Turn:
             self.closed.append(run)
             for step_execution_id in run.steps:
                 self.touch(run, step_execution_id)
+            if run.timeout_at:
+                self.touch(run, TIMEOUT_HANDLER_ID)
         recorded = RecordedEvent(run.stream_id, run.version + 1, self.now, event)
         self._events.append(recorded)
         evolve(run, recorded)

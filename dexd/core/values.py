@@ -297,6 +297,8 @@ class Message(msgspec.Struct, array_like=True, frozen=True, gc=False):
     message_id: str
     value: bytes
     published_at: int
+    is_own: bool = False
+    """A Step of the Flow published it; messages from outside outlive a failed run [START-8]."""
 
 
 class Completion(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -308,11 +308,11 @@ class Engine:
         batch.effects.extend(outcome.effects)
         events = outcome.events
         batch.record(events)
-        has_step_waits = self.waits.has_step_waits
+        has_part_waits = self.waits.has_part_waits
         snapshot_every = self._options.snapshot_every_events
         for recorded in events:
             kind = type(recorded.event)
-            if kind is FlowStarted or kind is FlowClosed or has_step_waits:
+            if kind is FlowStarted or kind is FlowClosed or has_part_waits:
                 self._follow(recorded)
             if not recorded.version % snapshot_every:
                 batch.note_snapshot(self._runs.of_stream(recorded.stream_id))
@@ -337,7 +337,11 @@ class Engine:
         run = self._runs.of_stream(stream_id)
         self._commits.open.note_run(run)
         self._commits.open.closed.append(run)
-        self.waits.run_closed(run)
+        following = self._kernel.run_by_id(run.next_run_id) if run.next_run_id else None
+        if following is None:
+            self.waits.run_closed(run)
+        else:
+            self.waits.run_followed(run, following)
 
     def _release(self, batch: OpenBatch) -> None:
         """Let out what a committed batch owes."""

@@ -13,6 +13,7 @@ import structlog
 
 from dexd.codec.flow_requests import (
     AttributeQuery,
+    AttributeWaitQuery,
     FlowWaitQuery,
     HistoryQuery,
     ListQuery,
@@ -21,6 +22,7 @@ from dexd.codec.flow_requests import (
 )
 from dexd.codec.views import (
     AttributeView,
+    AttributeWait,
     FlowSummary,
     FlowWait,
     HistoryEntry,
@@ -117,7 +119,7 @@ class Reads:
         Returns:
             What withdraws the wait; None when it is answered without one.
         """
-        run = self._find(RunKey(query.flow_id, query.first_run_id))
+        run = self._last_of_execution(self._find(RunKey(query.flow_id, query.first_run_id)))
         if isinstance(run, Rejection):
             self._decided.reveal(on_answer, run)
         elif not run.is_open:
@@ -150,6 +152,36 @@ class Reads:
         else:
             return self._waits.for_step(run, step, on_answer, until=self._clock.now() + query.wait_ms)
         return None
+
+    def wait_for_attribute(self, query: AttributeWaitQuery, on_answer: OnAnswer[AttributeWait]) -> Abandon | None:
+        """Answer when an Attribute has a value that matches; it is tested at once and after every write [WAITAPI-5].
+
+        Needs an active Flow [WAITAPI-7]. Returns as `wait_for_flow` does.
+        """
+        run = self._find(RunKey(query.flow_id, None))
+        if isinstance(run, Rejection):
+            self._decided.reveal(on_answer, run)
+        elif (refusal := refuse_closed(run)) is not None:
+            self._decided.reveal(on_answer, refusal)
+        elif query.matches(value := run.attributes.get(query.name)):
+            self._decided.reveal(on_answer, AttributeWait(value))
+        elif query.wait_ms == 0:
+            self._decided.reveal(on_answer, AttributeWait(None))
+        elif self._decided.stopping is not None:
+            on_answer(self._decided.stopping)
+        else:
+            until = self._clock.now() + query.wait_ms
+            return self._waits.for_attribute(run, query.name, query.matches, on_answer, until=until)
+        return None
+
+    def _last_of_execution(self, run: RunState | Rejection) -> RunState | Rejection:
+        """The run with which the execution goes on today, if it failed before and was tried again [START-8]."""
+        runs = self._decided.runs
+        while isinstance(run, RunState) and run.next_run_id:
+            latest = runs.latest_run(run.flow_id)
+            is_same = latest is not None and latest.ordinal == run.ordinal
+            run = latest if latest is not None and is_same else self._find(RunKey(run.flow_id, run.next_run_id))
+        return run
 
     # ---- what only the log has ----
 

@@ -25,6 +25,7 @@ from dexd.core.ids import (
     rpc_call_id,
 )
 from dexd.core.outcome import RecordedEvent
+from dexd.core.terms import FlowConfig, FlowRetry, FlowTerms
 from dexd.core.values import (
     Canceling,
     Condition,
@@ -86,6 +87,11 @@ def no_retry(**fields: Any) -> StepOptions:
 
 def recovery(step_type: str = "Recover", *, wait_for: bool = False, options: StepOptions | None = None) -> RecoveryStep:
     return RecoveryStep(step_type, wait_for, options)
+
+
+def terms(*, retry: RetryPolicy | None = None, step: StepPlan | None = None, **fields: Any) -> FlowTerms:
+    """`retry` begins again with that start Step."""
+    return FlowTerms(retry=None if retry is None else FlowRetry(retry, step), **fields)
 
 
 PROCEED = WaitForFailurePolicy.PROCEED
@@ -403,6 +409,10 @@ def skip_timer(
     run = None if run_id is None else RunId(run_id)
     request = RequestId(request_id)
     return c.SkipTimer(FLOW, run, StepExecutionId(step_id), timer_id, request, content or digest(request_id))
+
+
+def update_config(config: FlowConfig, *, flow_id: str = FLOW, request_id: str = "r") -> c.UpdateFlowConfig:
+    return c.UpdateFlowConfig(FlowId(flow_id), None, config, RequestId(request_id), digest(request_id))
 
 
 def stop(

@@ -1,8 +1,9 @@
 """The events that end an execution; every way of ending comes through here [FLOW-7, FLOW-8]."""
 
 from dexd.core.events import Event, FlowClosed, MethodPending, StepCanceled
+from dexd.core.flow.decide_flow_retry import next_run_id
 from dexd.core.flow.state import RunState, StepPhase
-from dexd.core.ids import StepExecutionId
+from dexd.core.ids import RunId, StepExecutionId
 from dexd.core.values import FlowErrorType, FlowStatus, RequestRecord
 
 
@@ -15,7 +16,7 @@ def decide_close(
     request: RequestRecord | None = None,
     deciding: StepExecutionId | None = None,
 ) -> list[Event]:
-    """Cancel every other active Step and close, in one commit.
+    """Cancel every other active Step and close, in one commit; a FAILED run may have a next one [START-8].
 
     A Step whose handler runs is recorded as MethodPending, any other as StepCanceled. `deciding` is the execution whose
     result closes the Flow; it is already settled.
@@ -28,7 +29,8 @@ def decide_close(
             events.append(MethodPending(step.step_execution_id, step.method, step.attempt))
         else:
             events.append(StepCanceled(step.step_execution_id, "FLOW_CLOSED"))
-    events.append(FlowClosed(status, error_type, error_message, request))
+    following = RunId("") if request is not None or run.terms is None else next_run_id(run, run.terms, status)
+    events.append(FlowClosed(status, error_type, error_message, request, following))
     return events
 
 

@@ -1,7 +1,10 @@
-"""What clients do to a Flow from outside: publish, write Attributes, stop. Every call is remembered [RPC-12]."""
+"""What clients do to a Flow from outside: publish, write Attributes, configure, stop.
 
-from dexd.core.commands import PublishMessages, SetAttribute, StopFlow
-from dexd.core.events import AttributesSet, ChannelPublished, Event
+Every call is remembered [RPC-12].
+"""
+
+from dexd.core.commands import PublishMessages, SetAttribute, StopFlow, UpdateFlowConfig
+from dexd.core.events import AttributesSet, ChannelPublished, Event, FlowConfigUpdated
 from dexd.core.flow.closing import decide_close
 from dexd.core.flow.messages import message_ids, refuse_overflow
 from dexd.core.flow.state import RunState
@@ -73,6 +76,14 @@ def decide_set_attribute(run: RunState, command: SetAttribute) -> AttributesSet 
     if refused is not None:
         return refused
     return AttributesSet(((command.key, command.value),), RequestRecord(command.request_id, command.digest))
+
+
+def decide_config_update(run: RunState, command: UpdateFlowConfig) -> FlowConfigUpdated | Rejection:
+    """Merge what the client set into the settings of an active Flow; later dispatches see it [CFG-2]."""
+    refused = refuse_closed(run)
+    if refused is not None:
+        return refused
+    return FlowConfigUpdated(command.config, RequestRecord(command.request_id, command.digest))
 
 
 def decide_stop(run: RunState, command: StopFlow) -> list[Event]:

@@ -5,10 +5,13 @@ from dexd.core.events import FlowStarted
 from dexd.core.flow.state import RunState
 from dexd.core.outcome import StartFlowAccepted
 from dexd.core.rejections import Code, Rejection
+from dexd.core.terms import FlowTerms
 from dexd.core.values import FlowStatus, IdReusePolicy
 
 
-def decide_start(latest: RunState | None, command: StartFlow) -> FlowStarted | StartFlowAccepted | Rejection:
+def decide_start(
+    latest: RunState | None, command: StartFlow, *, now: int
+) -> FlowStarted | StartFlowAccepted | Rejection:
     """Start, repeat an earlier answer, or refuse.
 
     1. The request ID of the latest retained execution: same content is the same start, whatever its status; other
@@ -23,22 +26,37 @@ def decide_start(latest: RunState | None, command: StartFlow) -> FlowStarted | S
             return _repeat(latest, command)
         if not _allows(command.id_reuse_policy, latest.status):
             return _already_started(latest, command.id_reuse_policy)
+    ordinal = 1 if latest is None else latest.ordinal + 1
+    terms = command.terms
+    eligible_at, timeout_at = (0, 0) if terms is None else schedule_of(terms, delay_ms=terms.start_delay_ms, now=now)
     return FlowStarted(
         command.flow_id,
         command.run_id,
         command.flow_type,
-        1 if latest is None else latest.ordinal + 1,
+        ordinal,
         command.request_id,
         command.digest,
         command.seed,
         command.attributes,
         command.standing,
+        terms,
+        eligible_at,
+        timeout_at,
     )
+
+
+def schedule_of(terms: FlowTerms, *, delay_ms: int, now: int) -> tuple[int, int]:
+    """When the start Step may run, and when the Flow's time is over; 0 is at once, and never [START-7, TIME-1].
+
+    The time counts from the moment the start Step is eligible.
+    """
+    eligible_at = now + delay_ms
+    return (eligible_at if delay_ms else 0), (eligible_at + terms.timeout_ms if terms.timeout_ms else 0)
 
 
 def _repeat(latest: RunState, command: StartFlow) -> StartFlowAccepted | Rejection:
     if latest.start_digest == command.digest:
-        return StartFlowAccepted(latest.run_id)
+        return StartFlowAccepted(latest.execution_id)
     return Rejection(
         Code.REQUEST_CONFLICT,
         f"request {command.request_id!r} started Flow {latest.flow_id!r} before, with another Flow type, input or "

@@ -11,6 +11,7 @@ from dexd.core import events as e
 from dexd.core.config import ACCEPTED_REMEMBERED_MAX
 from dexd.core.flow.contents import dequeue, enqueue, forget_skips, remember, unwatch, watched_channels, write
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
+from dexd.core.ids import TIMEOUT_HANDLER_ID
 from dexd.core.outcome import RecordedEvent
 from dexd.core.values import (
     Completion,
@@ -51,6 +52,10 @@ def _begin(event: e.FlowStarted, recorded: RecordedEvent) -> RunState:
         seed=event.seed,
         attributes=dict(event.attributes),
         standing=event.standing,
+        terms=event.terms,
+        config=None if event.terms is None else event.terms.config,
+        eligible_at=event.eligible_at,
+        timeout_at=event.timeout_at,
     )
 
 
@@ -61,7 +66,7 @@ def _step_scheduled(state: RunState, event: e.StepScheduled, at: int) -> None:
     if state.skips and not event.has_wait_for:
         forget_skips(state, event.step_execution_id)
     state.counters[event.step_type] = event.number
-    state.steps[event.step_execution_id] = StepExecution(
+    step = state.steps[event.step_execution_id] = StepExecution(
         step_execution_id=event.step_execution_id,
         step_type=event.step_type,
         number=event.number,
@@ -72,6 +77,10 @@ def _step_scheduled(state: RunState, event: e.StepScheduled, at: int) -> None:
         recovery_error=event.recovery_error,
         scheduled_at=at,
     )
+    if not event.from_step and at < state.eligible_at:
+        # The start Step of a delayed start, or of a Flow that is tried again [START-7, START-8].
+        step.phase = StepPhase.BACKOFF
+        step.retry_at = state.eligible_at
 
 
 def _step_dispatched(state: RunState, event: e.StepDispatched, at: int) -> None:
@@ -105,7 +114,7 @@ def _wait_for_completed(state: RunState, event: e.WaitForCompleted, at: int) -> 
     _accept(state, step)
     write(state, event.writes)
     for message_id, channel, value in event.messages:
-        enqueue(state, channel, Message(message_id, value, at))
+        enqueue(state, channel, Message(message_id, value, at, is_own=True))
     step.locals = dict(event.locals)
     if state.skips:
         forget_skips(state, step.step_execution_id)
@@ -135,14 +144,20 @@ def _wait_for_failed(state: RunState, event: e.WaitForFailed, at: int) -> None:
 
 
 def _timer_fired(state: RunState, event: e.TimerFired, at: int) -> None:
+    if event.step_execution_id == TIMEOUT_HANDLER_ID:
+        state.timeout_at = 0
+        return
     step = state.steps[event.step_execution_id]
     step.fired = (*step.fired, event.condition_index)
 
 
 def _timer_skipped(state: RunState, event: e.TimerSkipped, at: int) -> None:
-    step = state.steps[event.step_execution_id]
-    step.fired = (*step.fired, event.condition_index)
-    step.skipped = (*step.skipped, event.condition_index)
+    if event.step_execution_id == TIMEOUT_HANDLER_ID:
+        state.timeout_at = 0
+    else:
+        step = state.steps[event.step_execution_id]
+        step.fired = (*step.fired, event.condition_index)
+        step.skipped = (*step.skipped, event.condition_index)
     if event.request is not None:
         remember(state, event.request, at)
 
@@ -180,7 +195,7 @@ def _execute_completed(state: RunState, event: e.ExecuteCompleted, at: int) -> N
     _accept(state, step)
     write(state, event.writes)
     for message_id, channel, value in event.messages:
-        enqueue(state, channel, Message(message_id, value, at))
+        enqueue(state, channel, Message(message_id, value, at, is_own=True))
     if event.decision is DecisionKind.GRACEFUL_COMPLETE:
         state.completion_requested = True
     if event.output:
@@ -259,7 +274,24 @@ def _rpc_completed(state: RunState, event: e.RpcCompleted, at: int) -> None:
     remember(state, event.request, at)
 
 
+def _flow_config_updated(state: RunState, event: e.FlowConfigUpdated, at: int) -> None:
+    state.config = event.config if state.config is None else state.config.overridden_by(event.config)
+    remember(state, event.request, at)
+
+
 # ---- the run ----------------------------------------------------------------------------------------------------
+
+
+def _flow_retried(state: RunState, event: e.FlowRetried, at: int) -> None:
+    state.flow_attempt = event.attempt
+    state.first_run_id = event.first_run_id
+    state.started_at = event.flow_started_at
+    state.message_base = event.message_base
+    for channel, messages in event.messages:
+        for message_id, value, published_at in messages:
+            enqueue(state, channel, Message(message_id, value, published_at))
+    for record, applied_at in event.requests:
+        remember(state, record, applied_at)
 
 
 def _flow_closed(state: RunState, event: e.FlowClosed, at: int) -> None:
@@ -267,6 +299,8 @@ def _flow_closed(state: RunState, event: e.FlowClosed, at: int) -> None:
     state.closed_at = at
     state.error_type = event.error_type
     state.error_message = event.error_message
+    state.next_run_id = event.next_run_id
+    state.timeout_at = 0
     state.steps = {}
     state.watchers = {}
     state.skips = {}
@@ -301,6 +335,8 @@ _FOLDS: dict[type[e.Event], Callable[[RunState, Any, int], None]] = {
     e.ChannelPublished: _channel_published,
     e.AttributesSet: _attributes_set,
     e.RpcCompleted: _rpc_completed,
+    e.FlowConfigUpdated: _flow_config_updated,
+    e.FlowRetried: _flow_retried,
     e.StaleResultRejected: _no_change,
     e.FlowClosed: _flow_closed,
 }

@@ -20,7 +20,7 @@ from dexd.core.flow.decide_failure import LOSSES_MAX
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.settlement import decide_conditions
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
-from dexd.core.ids import StepExecutionId
+from dexd.core.ids import TIMEOUT_HANDLER_ID, StepExecutionId
 from dexd.core.outcome import RecordedEvent
 from dexd.core.values import ConditionKind, Method
 
@@ -175,6 +175,10 @@ class _HistoryCheck:
         if type(event) is e.TimerSkipped:
             self._fired[event.step_execution_id, event.condition_index] = None
         if type(event) is not e.TimerFired:
+            return
+        if event.step_execution_id == TIMEOUT_HANDLER_ID:
+            if not 0 < state.timeout_at <= at:
+                yield f"the Flow's time, over at {state.timeout_at}, ended at {at} [TIME-1]"
             return
         wait = state.steps[event.step_execution_id].wait
         deadline = None if wait is None else wait.conditions[event.condition_index].at_ms

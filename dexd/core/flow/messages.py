@@ -13,7 +13,7 @@ def message_ids(run: RunState, count: int, *, now: int) -> list[MessageId]:
 
     The instant leads for the eye; version and index make them unique, and order those of one instant.
     """
-    version = run.version + 1
+    version = run.message_base + run.version + 1
     return [MessageId(f"{now:011x}-{version:08x}-{index:05x}") for index in range(count)]
 
 

@@ -5,6 +5,7 @@ from enum import IntEnum
 import msgspec
 
 from dexd.core.ids import CallId, FlowId, RequestId, RunId, StepExecutionId, StreamId, WorkerId
+from dexd.core.terms import FlowConfig, FlowTerms
 from dexd.core.values import (
     Completion,
     ConditionKind,
@@ -144,8 +145,29 @@ class RunState(msgspec.Struct, array_like=True, gc=False):
     """How its calls stand in queues [ROUTE-7]; None: as everybody's."""
     skips: dict[StepExecutionId, list[TimerId]] = {}
     """Timers to skip once their Step execution waits [TIMER-9]."""
+    terms: FlowTerms | None = None
+    """Options of the start, if it had any that still matter."""
+    config: FlowConfig | None = None
+    """Settings of the execution; None leaves all to the server [CFG-1]."""
+    eligible_at: int = 0
+    """When the start Step may run; 0 is at once [START-7]."""
+    timeout_at: int = 0
+    """When the Flow's time is over; 0 is never, or it is over already [TIME-1]."""
+    flow_attempt: int = 1
+    """Which attempt of the execution this run is [START-8]."""
+    first_run_id: RunId = RunId("")
+    """First run of the execution; empty when this is it."""
+    next_run_id: RunId = RunId("")
+    """Run with which the execution goes on after this one FAILED."""
+    message_base: int = 0
+    """Added to versions in message IDs, which stay in order over the runs of an execution [ID-13]."""
+
+    @property
+    def execution_id(self) -> RunId:
+        """First run of the execution, which names it [WAITAPI-2]."""
+        return self.first_run_id or self.run_id
 
     @property
     def is_open(self) -> bool:
-        """Whether the execution is RUNNING."""
+        """Whether the run is RUNNING."""
         return self.status is FlowStatus.RUNNING

@@ -41,7 +41,7 @@ def decide_remembered_skips(run: RunState, step: StepExecution, wait: Wait) -> l
 def _skip(run: RunState, step: StepExecution, wait: Wait, command: SkipTimer) -> TimerSkipped | SkipOutcome | Rejection:
     index = _condition_index(wait, command.timer)
     if index is None:
-        return _refuse_timer(run, command)
+        return refuse_timer(run, command)
     if index in step.fired:
         return SkipOutcome.ALREADY_FIRED
     return TimerSkipped(step.step_execution_id, index, _record(command, SkipOutcome.APPLIED))
@@ -90,7 +90,8 @@ def _record(command: SkipTimer, outcome: SkipOutcome) -> RequestRecord:
     return RequestRecord(command.request_id, command.digest, outcome.name.encode())
 
 
-def _refuse_timer(run: RunState, command: SkipTimer) -> Rejection:
+def refuse_timer(run: RunState, command: SkipTimer) -> Rejection:
+    """There is no such Timer."""
     return _refuse(run, command, Code.TIMER_NOT_FOUND, f"has no Timer {_shown(command.timer)} in its Wait")
 
 

@@ -45,6 +45,7 @@ A Step in backoff whose delay is over looks for a worker without an event of its
 
 STEP_TRANSITIONS: tuple[StepTransition, ...] = (
     StepTransition(None, e.StepScheduled, _READY),
+    StepTransition(None, e.StepScheduled, _BACKOFF, "delayed start Step"),
     StepTransition(_READY, e.StepDispatched, _RUNNING),
     StepTransition(_BACKOFF, e.StepDispatched, _RUNNING),
     StepTransition(_RUNNING, e.StepDeclined, _READY),
@@ -80,6 +81,8 @@ ANY_PHASE_EVENTS: tuple[type[e.Event], ...] = (
     e.AttributesSet,
     e.TimerSkipRequested,
     e.RpcCompleted,
+    e.FlowConfigUpdated,
+    e.FlowRetried,
     e.StaleResultRejected,
 )
 """Events that leave every phase as it is. The last one may also name a Step execution that has ended [LOST-3]."""
@@ -90,6 +93,9 @@ _FLOW_KEYS = frozenset((row.source, row.event, row.target) for row in FLOW_TRANS
 
 def is_step_transition(source: StepPhase | None, event: type[e.Event], target: StepPhase | None) -> bool:
     """Whether the event may lead a Step execution from one phase to the other."""
+    if (event is e.TimerFired or event is e.TimerSkipped) and source is None:
+        # The Flow's own timer: the Step that may handle it does not exist yet [TIME-1].
+        return target is None
     return (source, event, target) in _STEP_KEYS or (event in ANY_PHASE_EVENTS and source is target)
 
 

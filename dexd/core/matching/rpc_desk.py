@@ -125,9 +125,12 @@ class RpcDesk:
         self._refuse(turn, call, Code.NO_WORKER_AVAILABLE, message)
 
     def flow_closed(self, turn: Turn, run: RunState) -> None:
-        """[RPC-9] Calls in flight when their Flow closes are answered so; those still queued may yet read it."""
+        """[RPC-9] Calls in flight when their Flow closes are answered so; those still queued may yet read it.
+
+        A run that failed and is followed by another is not worth reading: there all of them are answered.
+        """
         for call in list(self._by_run.get(run.run_id, {}).values()):
-            if call.is_delivered:
+            if call.is_delivered or run.next_run_id:
                 self._dispatcher.cancel_delivery(turn, call, "FLOW_CLOSED")
                 message = f"Flow {run.flow_id!r} became {run.status.name} while RPC {call.name!r} was in flight"
                 fields = {"flow_id": run.flow_id, "status": run.status.name, "rpc": call.name}

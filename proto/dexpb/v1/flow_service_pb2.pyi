@@ -363,6 +363,7 @@ class StartFlowRequest(_message.Message):
     RESOLVE_START_STEP_FIELD_NUMBER: _builtins.int
     ATTRIBUTES_FIELD_NUMBER: _builtins.int
     ID_REUSE_POLICY_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
     """The Flow ID."""
     flow_type: _builtins.str
@@ -387,6 +388,10 @@ class StartFlowRequest(_message.Message):
     def attributes(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttributeValue]:
         """Initial Attributes."""
 
+    @_builtins.property
+    def options(self) -> Global___StartOptions:
+        """Everything else that a start may say; unset is all defaults."""
+
     def __init__(
         self,
         *,
@@ -398,16 +403,179 @@ class StartFlowRequest(_message.Message):
         resolve_start_step: _builtins.bool = ...,
         attributes: _abc.Iterable[Global___AttributeValue] | None = ...,
         id_reuse_policy: _builtins.int = ...,
+        options: Global___StartOptions | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_start_step", b"_start_step", "start_step", b"start_step"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_options", b"_options", "_start_step", b"_start_step", "options", b"options", "start_step", b"start_step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_start_step", b"_start_step", "attributes", b"attributes", "flow_id", b"flow_id", "flow_type", b"flow_type", "id_reuse_policy", b"id_reuse_policy", "input", b"input", "request_id", b"request_id", "resolve_start_step", b"resolve_start_step", "start_step", b"start_step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_options", b"_options", "_start_step", b"_start_step", "attributes", b"attributes", "flow_id", b"flow_id", "flow_type", b"flow_type", "id_reuse_policy", b"id_reuse_policy", "input", b"input", "options", b"options", "request_id", b"request_id", "resolve_start_step", b"resolve_start_step", "start_step", b"start_step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__options: _TypeAlias = _typing.Literal["options"]  # noqa: Y015
+    _WhichOneofArgType__options: _TypeAlias = _typing.Literal["_options", b"_options"]  # noqa: Y015
     _WhichOneofReturnType__start_step: _TypeAlias = _typing.Literal["start_step"]  # noqa: Y015
     _WhichOneofArgType__start_step: _TypeAlias = _typing.Literal["_start_step", b"_start_step"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__options) -> _WhichOneofReturnType__options | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__start_step) -> _WhichOneofReturnType__start_step | None: ...
 
 Global___StartFlowRequest: _TypeAlias = StartFlowRequest  # noqa: Y015
+
+@_typing.final
+class StartOptions(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    TIMEOUT_POLICY_FIELD_NUMBER: _builtins.int
+    TIMEOUT_HANDLER_OPTIONS_FIELD_NUMBER: _builtins.int
+    START_DELAY_MS_FIELD_NUMBER: _builtins.int
+    RETRY_FIELD_NUMBER: _builtins.int
+    CONFIG_FIELD_NUMBER: _builtins.int
+    timeout_ms: _builtins.int
+    """0 is off; counted from the moment the start Step is eligible [TIME-1]."""
+    timeout_policy: _builtins.int
+    """0 = DEFAULT, 1 = FAIL, 2 = CANCEL, 3 = HANDLER; needs timeout_ms. Callers resolve DEFAULT by the Flow's code, the
+    server takes it as FAIL [TIME-2].
+    """
+    start_delay_ms: _builtins.int
+    """The start Step is eligible this long after the start is accepted [START-7]."""
+    @_builtins.property
+    def timeout_handler_options(self) -> Global___StepOptions:
+        """How handle_timeout is run."""
+
+    @_builtins.property
+    def retry(self) -> Global___RetryPolicy:
+        """What follows after FAILED; without total_duration_ms [START-8]."""
+
+    @_builtins.property
+    def config(self) -> Global___FlowConfig:
+        """Settings over the server's [CFG-1]."""
+
+    def __init__(
+        self,
+        *,
+        timeout_ms: _builtins.int = ...,
+        timeout_policy: _builtins.int = ...,
+        timeout_handler_options: Global___StepOptions | None = ...,
+        start_delay_ms: _builtins.int = ...,
+        retry: Global___RetryPolicy | None = ...,
+        config: Global___FlowConfig | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_config", b"_config", "_retry", b"_retry", "_timeout_handler_options", b"_timeout_handler_options", "config", b"config", "retry", b"retry", "timeout_handler_options", b"timeout_handler_options"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_config", b"_config", "_retry", b"_retry", "_timeout_handler_options", b"_timeout_handler_options", "config", b"config", "retry", b"retry", "start_delay_ms", b"start_delay_ms", "timeout_handler_options", b"timeout_handler_options", "timeout_ms", b"timeout_ms", "timeout_policy", b"timeout_policy"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__config: _TypeAlias = _typing.Literal["config"]  # noqa: Y015
+    _WhichOneofArgType__config: _TypeAlias = _typing.Literal["_config", b"_config"]  # noqa: Y015
+    _WhichOneofReturnType__retry: _TypeAlias = _typing.Literal["retry"]  # noqa: Y015
+    _WhichOneofArgType__retry: _TypeAlias = _typing.Literal["_retry", b"_retry"]  # noqa: Y015
+    _WhichOneofReturnType__timeout_handler_options: _TypeAlias = _typing.Literal["timeout_handler_options"]  # noqa: Y015
+    _WhichOneofArgType__timeout_handler_options: _TypeAlias = _typing.Literal["_timeout_handler_options", b"_timeout_handler_options"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__config) -> _WhichOneofReturnType__config | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__retry) -> _WhichOneofReturnType__retry | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__timeout_handler_options) -> _WhichOneofReturnType__timeout_handler_options | None: ...
+
+Global___StartOptions: _TypeAlias = StartOptions  # noqa: Y015
+
+@_typing.final
+class FlowConfig(_message.Message):
+    """Settings of one execution; what is unset is left as it is [CFG-1]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTIVE_STEP_SEARCH_MODE_FIELD_NUMBER: _builtins.int
+    CONTINUE_AS_NEW_THRESHOLD_FIELD_NUMBER: _builtins.int
+    STEP_DURABILITY_FIELD_NUMBER: _builtins.int
+    RECORD_RPC_IO_FIELD_NUMBER: _builtins.int
+    active_step_search_mode: _builtins.int
+    """0 = ALL, 1 = WITH_WAIT_FOR, 2 = DISABLED."""
+    continue_as_new_threshold: _builtins.int
+    """Events after which a run is continued by a new one; 0 is off."""
+    step_durability: _builtins.int
+    """0 = SYNC, 1 = ASYNC."""
+    record_rpc_io: _builtins.bool
+    """Put input and output of RPCs into history."""
+    def __init__(
+        self,
+        *,
+        active_step_search_mode: _builtins.int | None = ...,
+        continue_as_new_threshold: _builtins.int | None = ...,
+        step_durability: _builtins.int | None = ...,
+        record_rpc_io: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_active_step_search_mode", b"_active_step_search_mode", "_continue_as_new_threshold", b"_continue_as_new_threshold", "_record_rpc_io", b"_record_rpc_io", "_step_durability", b"_step_durability", "active_step_search_mode", b"active_step_search_mode", "continue_as_new_threshold", b"continue_as_new_threshold", "record_rpc_io", b"record_rpc_io", "step_durability", b"step_durability"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_active_step_search_mode", b"_active_step_search_mode", "_continue_as_new_threshold", b"_continue_as_new_threshold", "_record_rpc_io", b"_record_rpc_io", "_step_durability", b"_step_durability", "active_step_search_mode", b"active_step_search_mode", "continue_as_new_threshold", b"continue_as_new_threshold", "record_rpc_io", b"record_rpc_io", "step_durability", b"step_durability"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__active_step_search_mode: _TypeAlias = _typing.Literal["active_step_search_mode"]  # noqa: Y015
+    _WhichOneofArgType__active_step_search_mode: _TypeAlias = _typing.Literal["_active_step_search_mode", b"_active_step_search_mode"]  # noqa: Y015
+    _WhichOneofReturnType__continue_as_new_threshold: _TypeAlias = _typing.Literal["continue_as_new_threshold"]  # noqa: Y015
+    _WhichOneofArgType__continue_as_new_threshold: _TypeAlias = _typing.Literal["_continue_as_new_threshold", b"_continue_as_new_threshold"]  # noqa: Y015
+    _WhichOneofReturnType__record_rpc_io: _TypeAlias = _typing.Literal["record_rpc_io"]  # noqa: Y015
+    _WhichOneofArgType__record_rpc_io: _TypeAlias = _typing.Literal["_record_rpc_io", b"_record_rpc_io"]  # noqa: Y015
+    _WhichOneofReturnType__step_durability: _TypeAlias = _typing.Literal["step_durability"]  # noqa: Y015
+    _WhichOneofArgType__step_durability: _TypeAlias = _typing.Literal["_step_durability", b"_step_durability"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__active_step_search_mode) -> _WhichOneofReturnType__active_step_search_mode | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__continue_as_new_threshold) -> _WhichOneofReturnType__continue_as_new_threshold | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__record_rpc_io) -> _WhichOneofReturnType__record_rpc_io | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__step_durability) -> _WhichOneofReturnType__step_durability | None: ...
+
+Global___FlowConfig: _TypeAlias = FlowConfig  # noqa: Y015
+
+@_typing.final
+class UpdateFlowConfigRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FLOW_ID_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    CONFIG_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    flow_id: _builtins.str
+    """The Flow ID."""
+    run_id: _builtins.str
+    """One run of the Flow ID; empty is the latest."""
+    request_id: _builtins.str
+    """Repeats with the same ID and content get the first answer; empty makes the server mint one."""
+    @_builtins.property
+    def config(self) -> Global___FlowConfig:
+        """What to change."""
+
+    def __init__(
+        self,
+        *,
+        flow_id: _builtins.str = ...,
+        run_id: _builtins.str = ...,
+        config: Global___FlowConfig | None = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "flow_id", b"flow_id", "request_id", b"request_id", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateFlowConfigRequest: _TypeAlias = UpdateFlowConfigRequest  # noqa: Y015
+
+@_typing.final
+class UpdateFlowConfigReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateFlowConfigReply: _TypeAlias = UpdateFlowConfigReply  # noqa: Y015
 
 @_typing.final
 class StartFlowReply(_message.Message):
@@ -1125,6 +1293,70 @@ class SkipTimerReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SkipTimerReply: _TypeAlias = SkipTimerReply  # noqa: Y015
+
+@_typing.final
+class WaitForAttributeRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FLOW_ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    OPERAND_FIELD_NUMBER: _builtins.int
+    IS_INSTANT_FIELD_NUMBER: _builtins.int
+    WAIT_MS_FIELD_NUMBER: _builtins.int
+    flow_id: _builtins.str
+    """The Flow ID."""
+    key: _builtins.str
+    """Key of the Attribute, or of a map's instance."""
+    operator: _builtins.int
+    """0 = equal, 1 = not equal, 2 = greater, 3 = greater or equal, 4 = less, 5 = less or equal; those of order need a
+    number or an instant.
+    """
+    operand: _builtins.bytes
+    """The other side: a JSON string, number or boolean."""
+    is_instant: _builtins.bool
+    """The operand is an RFC 3339 instant with an offset, and values are compared as such."""
+    wait_ms: _builtins.int
+    """How long the call may be held; 0 answers at once, at most 60,000."""
+    def __init__(
+        self,
+        *,
+        flow_id: _builtins.str = ...,
+        key: _builtins.str = ...,
+        operator: _builtins.int = ...,
+        operand: _builtins.bytes = ...,
+        is_instant: _builtins.bool = ...,
+        wait_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["flow_id", b"flow_id", "is_instant", b"is_instant", "key", b"key", "operand", b"operand", "operator", b"operator", "wait_ms", b"wait_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WaitForAttributeRequest: _TypeAlias = WaitForAttributeRequest  # noqa: Y015
+
+@_typing.final
+class WaitForAttributeReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUE_FIELD_NUMBER: _builtins.int
+    value: _builtins.bytes
+    """The value that matched; unset when the wait ran out first."""
+    def __init__(
+        self,
+        *,
+        value: _builtins.bytes | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "value", b"value"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__value: _TypeAlias = _typing.Literal["value"]  # noqa: Y015
+    _WhichOneofArgType__value: _TypeAlias = _typing.Literal["_value", b"_value"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__value) -> _WhichOneofReturnType__value | None: ...
+
+Global___WaitForAttributeReply: _TypeAlias = WaitForAttributeReply  # noqa: Y015
 
 @_typing.final
 class StopFlowRequest(_message.Message):

@@ -94,6 +94,16 @@ class FlowServiceStub:
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.SkipTimerRequest.SerializeToString,
                 response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.SkipTimerReply.FromString,
                 _registered_method=True)
+        self.WaitForAttribute = channel.unary_unary(
+                '/dexpb.v1.FlowService/WaitForAttribute',
+                request_serializer=dexpb_dot_v1_dot_flow__service__pb2.WaitForAttributeRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.WaitForAttributeReply.FromString,
+                _registered_method=True)
+        self.UpdateFlowConfig = channel.unary_unary(
+                '/dexpb.v1.FlowService/UpdateFlowConfig',
+                request_serializer=dexpb_dot_v1_dot_flow__service__pb2.UpdateFlowConfigRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.UpdateFlowConfigReply.FromString,
+                _registered_method=True)
         self.StopFlow = channel.unary_unary(
                 '/dexpb.v1.FlowService/StopFlow',
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.StopFlowRequest.SerializeToString,
@@ -193,6 +203,20 @@ class FlowServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WaitForAttribute(self, request, context):
+        """Held until an Attribute's value matches, at most `wait_ms` [WAITAPI-4, WAITAPI-5].
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateFlowConfig(self, request, context):
+        """Changes settings of an active Flow [CFG-2].
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StopFlow(self, request, context):
         """Ends a Flow with a definite winner [STOP-1, STOP-2].
         """
@@ -270,6 +294,16 @@ def add_FlowServiceServicer_to_server(servicer, server):
                     servicer.SkipTimer,
                     request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.SkipTimerRequest.FromString,
                     response_serializer=dexpb_dot_v1_dot_flow__service__pb2.SkipTimerReply.SerializeToString,
+            ),
+            'WaitForAttribute': grpc.unary_unary_rpc_method_handler(
+                    servicer.WaitForAttribute,
+                    request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.WaitForAttributeRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_flow__service__pb2.WaitForAttributeReply.SerializeToString,
+            ),
+            'UpdateFlowConfig': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateFlowConfig,
+                    request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.UpdateFlowConfigRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_flow__service__pb2.UpdateFlowConfigReply.SerializeToString,
             ),
             'StopFlow': grpc.unary_unary_rpc_method_handler(
                     servicer.StopFlow,
@@ -606,6 +640,60 @@ class FlowService:
             '/dexpb.v1.FlowService/SkipTimer',
             dexpb_dot_v1_dot_flow__service__pb2.SkipTimerRequest.SerializeToString,
             dexpb_dot_v1_dot_flow__service__pb2.SkipTimerReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WaitForAttribute(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.FlowService/WaitForAttribute',
+            dexpb_dot_v1_dot_flow__service__pb2.WaitForAttributeRequest.SerializeToString,
+            dexpb_dot_v1_dot_flow__service__pb2.WaitForAttributeReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateFlowConfig(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.FlowService/UpdateFlowConfig',
+            dexpb_dot_v1_dot_flow__service__pb2.UpdateFlowConfigRequest.SerializeToString,
+            dexpb_dot_v1_dot_flow__service__pb2.UpdateFlowConfigReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -60,6 +60,10 @@ class FlowServiceStub:
     """Held until the Step execution ends, at most `wait_ms` [WAITAPI-3]."""
     SkipTimer: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.SkipTimerRequest, _flow_service_pb2.SkipTimerReply]
     """Makes a Timer count as fired, now or as soon as its Wait exists [TIMER-8, TIMER-9]."""
+    WaitForAttribute: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.WaitForAttributeRequest, _flow_service_pb2.WaitForAttributeReply]
+    """Held until an Attribute's value matches, at most `wait_ms` [WAITAPI-4, WAITAPI-5]."""
+    UpdateFlowConfig: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.UpdateFlowConfigRequest, _flow_service_pb2.UpdateFlowConfigReply]
+    """Changes settings of an active Flow [CFG-2]."""
     StopFlow: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.StopFlowRequest, _flow_service_pb2.StopFlowReply]
     """Ends a Flow with a definite winner [STOP-1, STOP-2]."""
     Session: _grpc.StreamStreamMultiCallable[_flow_service_pb2.ClientBatch, _flow_service_pb2.ServerBatch]
@@ -94,6 +98,10 @@ class FlowServiceAsyncStub(FlowServiceStub):
     """Held until the Step execution ends, at most `wait_ms` [WAITAPI-3]."""
     SkipTimer: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.SkipTimerRequest, _flow_service_pb2.SkipTimerReply]  # type: ignore[assignment]
     """Makes a Timer count as fired, now or as soon as its Wait exists [TIMER-8, TIMER-9]."""
+    WaitForAttribute: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.WaitForAttributeRequest, _flow_service_pb2.WaitForAttributeReply]  # type: ignore[assignment]
+    """Held until an Attribute's value matches, at most `wait_ms` [WAITAPI-4, WAITAPI-5]."""
+    UpdateFlowConfig: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.UpdateFlowConfigRequest, _flow_service_pb2.UpdateFlowConfigReply]  # type: ignore[assignment]
+    """Changes settings of an active Flow [CFG-2]."""
     StopFlow: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.StopFlowRequest, _flow_service_pb2.StopFlowReply]  # type: ignore[assignment]
     """Ends a Flow with a definite winner [STOP-1, STOP-2]."""
     Session: _aio.StreamStreamMultiCallable[_flow_service_pb2.ClientBatch, _flow_service_pb2.ServerBatch]  # type: ignore[assignment]
@@ -197,6 +205,22 @@ class FlowServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_flow_service_pb2.SkipTimerReply, _abc.Awaitable[_flow_service_pb2.SkipTimerReply]]:
         """Makes a Timer count as fired, now or as soon as its Wait exists [TIMER-8, TIMER-9]."""
+
+    @_abc_1.abstractmethod
+    def WaitForAttribute(
+        self,
+        request: _flow_service_pb2.WaitForAttributeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_flow_service_pb2.WaitForAttributeReply, _abc.Awaitable[_flow_service_pb2.WaitForAttributeReply]]:
+        """Held until an Attribute's value matches, at most `wait_ms` [WAITAPI-4, WAITAPI-5]."""
+
+    @_abc_1.abstractmethod
+    def UpdateFlowConfig(
+        self,
+        request: _flow_service_pb2.UpdateFlowConfigRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_flow_service_pb2.UpdateFlowConfigReply, _abc.Awaitable[_flow_service_pb2.UpdateFlowConfigReply]]:
+        """Changes settings of an active Flow [CFG-2]."""
 
     @_abc_1.abstractmethod
     def StopFlow(

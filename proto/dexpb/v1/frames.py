@@ -22,6 +22,9 @@ PROTOCOL_MAX = 1
 MAP_KEY_SEPARATOR = "\0"
 """Joins a map's name and an instance key; names and keys cannot contain it [ID-1]."""
 
+TIMEOUT_HANDLER = "sys:timeout_handler"
+"""Step type under which a Flow's ``handle_timeout`` is announced and called, with the method execute [TIME-3]."""
+
 # Method of a call.
 METHOD_WAIT_FOR = 0
 METHOD_EXECUTE = 1

@@ -30,7 +30,17 @@ from dexd.log.event_log import RunFilter, RunRow
 from dexpb.v1 import flow_service_pb2 as pb
 
 FAILED = FlowSummary(
-    FlowId("f"), RunId("r"), "Order", FlowStatus.FAILED, 10, 20, 3, 17, FlowErrorType.WORKER_API_FAILED, "why"
+    FlowId("f"),
+    RunId("r"),
+    "Order",
+    FlowStatus.FAILED,
+    10,
+    20,
+    3,
+    17,
+    FlowErrorType.WORKER_API_FAILED,
+    "why",
+    RunId("r1"),
 )
 
 
@@ -61,7 +71,7 @@ def test_summary_names_status_and_error() -> None:
         started_at=10,
         closed_at=20,
         ordinal=3,
-        first_run_id="r",
+        first_run_id="r1",
         history_events=17,
         error_type="WORKER_API_FAILED",
         error_message="why",

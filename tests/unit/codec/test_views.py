@@ -22,7 +22,7 @@ FAILED = fold(started(ordinal=2), closed(FlowStatus.FAILED, FlowErrorType.STEP_D
 def test_summary_shows_the_state_and_counts_the_events() -> None:
     """[FLOW-6, FLOW-9, HIST-2] As many events as the history has."""
     assert summary_of_run(FAILED) == FlowSummary(
-        FLOW, RUN, FLOW_TYPE, FlowStatus.FAILED, T0, T0, 2, 2, FlowErrorType.STEP_DECISION_FAILED, "why"
+        FLOW, RUN, FLOW_TYPE, FlowStatus.FAILED, T0, T0, 2, 2, FlowErrorType.STEP_DECISION_FAILED, "why", RUN
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from dexd.core import events as e
@@ -18,6 +19,7 @@ from dexd.core.flow.transitions import (
 )
 from dexd.core.ids import FlowId, MessageId, RequestId, RunId, StepExecutionId, StreamId, WorkerId
 from dexd.core.outcome import RecordedEvent
+from dexd.core.terms import FlowConfig
 from dexd.core.values import (
     Condition,
     ConditionKind,
@@ -60,8 +62,10 @@ REACHED: dict[StepPhase | None, Sequence[e.Event]] = {
 }
 """Events that bring the Step into each phase."""
 
+DELAYED = "delayed start Step"
 EXAMPLES: dict[tuple[type[e.Event], str], e.Event] = {
     (e.StepScheduled, ""): SCHEDULED,
+    (e.StepScheduled, DELAYED): SCHEDULED,
     (e.StepDispatched, ""): DISPATCHED,
     (e.StepDeclined, ""): e.StepDeclined(STEP, 1, 1, WORKER, "NO_CAPACITY"),
     (e.StepDeliveryLost, ""): e.StepDeliveryLost(STEP, 1, 1, WORKER, "gone"),
@@ -82,6 +86,8 @@ EXAMPLES: dict[tuple[type[e.Event], str], e.Event] = {
     (e.ChannelPublished, ""): e.ChannelPublished("c", ((MessageId("m"), b"1"),), REQUEST),
     (e.AttributesSet, ""): e.AttributesSet((("a", b"1"),), REQUEST),
     (e.RpcCompleted, ""): e.RpcCompleted("rpc", 1, WORKER, REQUEST),
+    (e.FlowConfigUpdated, ""): e.FlowConfigUpdated(FlowConfig(record_rpc_io=True), REQUEST),
+    (e.FlowRetried, ""): e.FlowRetried(2, RunId("before"), RunId("first"), 900, 7),
     (e.StaleResultRejected, ""): e.StaleResultRejected(STEP, Method.EXECUTE, 1, 1, WORKER, "STALE"),
 }
 
@@ -102,7 +108,7 @@ def phase_of(state: RunState) -> StepPhase | None:
 @pytest.mark.parametrize("row", STEP_TRANSITIONS, ids=lambda row: f"{row.source}-{row.event.__name__}-{row.target}")
 def test_every_row_of_a_step_is_what_the_fold_does(row: StepTransition) -> None:
     """[STEP-2] from each phase, with an event of that kind, to the phase that the table names."""
-    before = REACHED[row.source]
+    before = [msgspec.structs.replace(STARTED, eligible_at=9_000)] if row.when == DELAYED else REACHED[row.source]
     assert phase_of(folded(before)) is row.source
     assert phase_of(folded([*before, EXAMPLES[row.event, row.when]])) is row.target
 
@@ -142,6 +148,12 @@ def test_what_is_not_in_the_table_is_illegal(
 ) -> None:
     """[ARCH-2] what a replay that checks refuses."""
     assert not is_step_transition(source, event, target)
+
+
+def test_flow_s_own_timer_belongs_to_no_step() -> None:
+    """[TIME-1] It fires before the Step that may handle it exists."""
+    assert is_step_transition(None, e.TimerFired, None)
+    assert not is_step_transition(None, e.TimerFired, StepPhase.READY)
 
 
 def test_a_closed_flow_is_never_closed_again() -> None:

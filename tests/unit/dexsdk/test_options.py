@@ -133,7 +133,7 @@ def test_gen_2_options_out_of_range_are_value_errors_naming_the_field(options: A
 
 def test_gen_2_options_take_the_enums_of_the_surface() -> None:
     assert StopFlowOptions(StopType.FAIL, "why").type is StopType.FAIL
-    assert StartFlowOptions(IdReusePolicy.DISALLOW).id_reuse_policy is IdReusePolicy.DISALLOW
+    assert StartFlowOptions(id_reuse_policy=IdReusePolicy.DISALLOW).id_reuse_policy is IdReusePolicy.DISALLOW
 
 
 @pytest.mark.parametrize(

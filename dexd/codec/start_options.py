@@ -1,0 +1,100 @@
+"""Options of a start and settings of an execution, from protos and frames into the core's values.
+
+Raises ValueError when a field has no meaning or is outside its range; the text names field, value and what is allowed.
+"""
+
+from enum import IntEnum
+from typing import TypeVar
+
+from dexd.codec.faults import COUNT_MAX, duration_fault, options_fault, retry_fault
+from dexd.codec.step_plans import options_of_proto, retry_of_proto
+from dexd.core.terms import ActiveStepSearchMode, FlowConfig, FlowRetry, FlowTerms, FlowTimeoutPolicy, StepDurability
+from dexd.core.values import RetryPolicy, StepOptions, StepPlan
+from dexpb.v1 import flow_service_pb2 as pb
+
+Kind = TypeVar("Kind", bound=IntEnum)
+
+
+def terms_of_proto(
+    options: pb.StartOptions, start_step: StepPlan | None, attributes: tuple[tuple[str, bytes], ...]
+) -> FlowTerms | None:
+    """Take the options of a start; None when none of them matters later."""
+    policy = retry_of_proto(options.retry) if options.HasField("retry") else None
+    return checked_terms(
+        FlowTerms(
+            options.timeout_ms,
+            _member(FlowTimeoutPolicy, options.timeout_policy, "timeout_policy"),
+            options_of_proto(options.timeout_handler_options) if options.HasField("timeout_handler_options") else None,
+            options.start_delay_ms,
+            None if policy is None else FlowRetry(policy, start_step, attributes),
+            config_of_proto(options.config) if options.HasField("config") else None,
+        )
+    )
+
+
+def checked_terms(terms: FlowTerms) -> FlowTerms | None:
+    """Check terms; None when they are all defaults.
+
+    A timeout policy, and options for a handler, need a timeout; only HANDLER has use for those options [TIME-2].
+    """
+    _refuse(duration_fault(terms.timeout_ms, "timeout"))
+    _refuse(duration_fault(terms.start_delay_ms, "start_delay"))
+    if terms.timeout_ms == 0 and terms.timeout_policy is not FlowTimeoutPolicy.DEFAULT:
+        raise ValueError(f"timeout_policy {terms.timeout_policy.name} needs a timeout above 0")
+    if terms.timeout_handler_options is not None:
+        _check_handler_options(terms.timeout_policy, terms.timeout_handler_options)
+    if terms.retry is not None:
+        _check_flow_retry(terms.retry.policy)
+    return None if terms == _NOTHING else terms
+
+
+def config_of_proto(config: pb.FlowConfig) -> FlowConfig:
+    """Take settings; what is unset stays unset."""
+    return checked_config(
+        config.active_step_search_mode if config.HasField("active_step_search_mode") else None,
+        config.continue_as_new_threshold if config.HasField("continue_as_new_threshold") else None,
+        config.step_durability if config.HasField("step_durability") else None,
+        record_rpc_io=config.record_rpc_io if config.HasField("record_rpc_io") else None,
+    )
+
+
+def checked_config(
+    search_mode: int | None, threshold: int | None, durability: int | None, *, record_rpc_io: bool | None
+) -> FlowConfig:
+    """Check settings [CFG-1]."""
+    if threshold is not None and not 0 <= threshold <= COUNT_MAX:
+        raise ValueError(f"continue_as_new_threshold is {threshold}, allowed are 0 to {COUNT_MAX}")
+    return FlowConfig(
+        None if search_mode is None else _member(ActiveStepSearchMode, search_mode, "active_step_search_mode"),
+        threshold,
+        None if durability is None else _member(StepDurability, durability, "step_durability"),
+        record_rpc_io,
+    )
+
+
+def _check_handler_options(policy: FlowTimeoutPolicy, options: StepOptions) -> None:
+    if policy is not FlowTimeoutPolicy.HANDLER:
+        raise ValueError(f"timeout_handler_options need timeout_policy HANDLER, it is {policy.name}")
+    _refuse(options_fault(options))
+
+
+def _check_flow_retry(policy: RetryPolicy) -> None:
+    _refuse(retry_fault(policy))
+    if policy.total_duration_ms is not None:
+        raise ValueError("the retry policy of a Flow has no total_duration")
+
+
+def _member(kind: type[Kind], number: int, field: str) -> Kind:
+    try:
+        return kind(number)
+    except ValueError:
+        allowed = ", ".join(f"{member.value} ({member.name})" for member in kind)
+        raise ValueError(f"{field} is {number}, allowed are {allowed}") from None
+
+
+def _refuse(fault: str | None) -> None:
+    if fault is not None:
+        raise ValueError(fault)
+
+
+_NOTHING = FlowTerms()

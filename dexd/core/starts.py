@@ -1,0 +1,47 @@
+"""How runs come into being: whoever starts one, a client or the rules, it begins here."""
+
+from dexd.core.events import FlowStarted
+from dexd.core.flow.decide_flow_retry import decide_flow_retry
+from dexd.core.flow.scheduling import decide_schedule
+from dexd.core.flow.state import RunState
+from dexd.core.ids import StreamId
+from dexd.core.matching.dispatcher import Dispatcher
+from dexd.core.runs import Runs
+from dexd.core.turn import Turn
+from dexd.core.values import StepPlan
+
+
+class Starts:
+    """Numbers streams and begins runs."""
+
+    __slots__ = ("_dispatcher", "_last_stream_id", "_runs")
+
+    def __init__(self, runs: Runs, dispatcher: Dispatcher, *, last_stream_id: int) -> None:
+        self._runs = runs
+        self._dispatcher = dispatcher
+        self._last_stream_id = last_stream_id
+
+    def begin(self, turn: Turn, started: FlowStarted, start_step: StepPlan | None) -> RunState:
+        """Begin the run, with its start Step if it has one."""
+        run = self._open(turn, started)
+        if start_step is not None:
+            turn.emit_all(run, decide_schedule(run, (start_step,), from_step=""))
+        return run
+
+    def retry(self, turn: Turn, failed: RunState) -> RunState:
+        """Begin the run that follows a FAILED one, in the same commit [START-8]."""
+        started, retried = decide_flow_retry(failed, now=turn.now)
+        run = self._open(turn, started)
+        turn.emit(run, retried)
+        retry = None if started.terms is None else started.terms.retry
+        if retry is not None and retry.start_step is not None:
+            turn.emit_all(run, decide_schedule(run, (retry.start_step,), from_step=""))
+        return run
+
+    def _open(self, turn: Turn, started: FlowStarted) -> RunState:
+        self._last_stream_id += 1
+        run = turn.begin(started, StreamId(self._last_stream_id))
+        self._runs.begin(run)
+        if run.timeout_at:
+            self._dispatcher.watch_timeout(run)
+        return run

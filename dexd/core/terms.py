@@ -1,0 +1,71 @@
+"""What a start fixes for an execution beyond its input: timeout, delay, Flow retry, configuration [TIME-*, CFG-*].
+
+A Flow started without any of it has no `FlowTerms` at all, so that it pays for none.
+"""
+
+from enum import IntEnum
+
+import msgspec
+
+from dexd.core.values import RetryPolicy, StepOptions, StepPlan
+
+
+class FlowTimeoutPolicy(IntEnum):
+    """What the end of a Flow's time does [TIME-2]."""
+
+    DEFAULT = 0
+    """HANDLER if the Flow's code has a handler, else FAIL. Who knows the code resolves it; here it means FAIL."""
+    FAIL = 1
+    CANCEL = 2
+    HANDLER = 3
+
+
+class ActiveStepSearchMode(IntEnum):
+    """Which Steps the search field ActiveStepTypes shows [CFG-1]."""
+
+    ALL = 0
+    WITH_WAIT_FOR = 1
+    DISABLED = 2
+
+
+class StepDurability(IntEnum):
+    """Whether follow-up work waits for the commit [DUR-1, DUR-2]."""
+
+    SYNC = 0
+    ASYNC = 1
+
+
+class FlowConfig(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Settings of one execution; None leaves the server's default at the time of use [CFG-1, CFG-3]."""
+
+    active_step_search_mode: ActiveStepSearchMode | None = None
+    continue_as_new_threshold: int | None = None
+    step_durability: StepDurability | None = None
+    record_rpc_io: bool | None = None
+
+    def overridden_by(self, other: "FlowConfig") -> "FlowConfig":
+        """The same with the fields that the other has set [CFG-2, SUB-3]."""
+        fields = {name: value for name in other.__struct_fields__ if (value := getattr(other, name)) is not None}
+        return msgspec.structs.replace(self, **fields) if fields else self
+
+
+class FlowRetry(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """How a FAILED execution begins again, and with what [START-8]."""
+
+    policy: RetryPolicy
+    start_step: StepPlan | None
+    attributes: tuple[tuple[str, bytes], ...] = ()
+    """Initial Attributes."""
+
+
+class FlowTerms(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The options of a start that go on to matter; all durations are milliseconds."""
+
+    timeout_ms: int = 0
+    """0 is off; counted from the moment the start Step is eligible [TIME-1]."""
+    timeout_policy: FlowTimeoutPolicy = FlowTimeoutPolicy.DEFAULT
+    timeout_handler_options: StepOptions | None = None
+    start_delay_ms: int = 0
+    """How long after its acceptance the start Step is eligible [START-7]."""
+    retry: FlowRetry | None = None
+    config: FlowConfig | None = None
