@@ -206,7 +206,7 @@ class Kernel:
         self._is_serving = True
         for run in self._runs.by_id.values():
             if run.timeout_at:
-                self._dispatcher.watch_timeout(run)
+                self._starts.watch_timeout(run)
             # Timers due at one instant fire in the order in which their Waits were installed [TIMER-4].
             for step in sorted(run.steps.values(), key=lambda step: step.wait_version):
                 turn.touch(run, step.step_execution_id)

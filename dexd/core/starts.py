@@ -4,7 +4,7 @@ from dexd.core.events import FlowStarted
 from dexd.core.flow.decide_flow_retry import decide_flow_retry
 from dexd.core.flow.scheduling import decide_schedule
 from dexd.core.flow.state import RunState
-from dexd.core.ids import StreamId
+from dexd.core.ids import TIMEOUT_HANDLER_ID, StreamId
 from dexd.core.matching.dispatcher import Dispatcher
 from dexd.core.runs import Runs
 from dexd.core.turn import Turn
@@ -43,5 +43,9 @@ class Starts:
         run = turn.begin(started, StreamId(self._last_stream_id))
         self._runs.begin(run)
         if run.timeout_at:
-            self._dispatcher.watch_timeout(run)
+            self.watch_timeout(run)
         return run
+
+    def watch_timeout(self, run: RunState) -> None:
+        """The Flow has a limited time; its deadline is that of the handler that may follow [TIME-1]."""
+        self._dispatcher.deadlines.arm((run.run_id, TIMEOUT_HANDLER_ID), run.timeout_at)

@@ -12,7 +12,7 @@ from dexd.core.effects import AssignCall, CancelCall
 from dexd.core.events import StepDispatched
 from dexd.core.flow.standing import priority_of
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
-from dexd.core.ids import TIMEOUT_HANDLER_ID, CallId, SessionId, StepExecutionId, WorkerId
+from dexd.core.ids import CallId, SessionId, StepExecutionId, WorkerId
 from dexd.core.matching.calls import Call, CallKey, CallStage
 from dexd.core.matching.matcher import Matcher
 from dexd.core.matching.sessions import Stream, Worker
@@ -84,10 +84,6 @@ class Dispatcher:
         else:
             call.method = step.method
         self.start_dispatch(turn, call)
-
-    def watch_timeout(self, run: RunState) -> None:
-        """The Flow has a limited time; its deadline is that of the handler that may follow [TIME-1]."""
-        self.deadlines.arm((run.run_id, TIMEOUT_HANDLER_ID), run.timeout_at)
 
     def _sleep(self, turn: Turn, key: CallKey, call: Call | None, until: int | None) -> None:
         """The Step wants no worker before that instant, or before something else happens."""
