@@ -22,6 +22,7 @@ from dexd.core.commands import (
     Command,
     InvokeRpc,
     LoseSession,
+    StartFlow,
     Tick,
     WorkerCommand,
 )
@@ -289,6 +290,13 @@ class Engine:
         kernel, mailbox, batch = self._kernel, self._mailbox, self._commits.open
         # Without a commit under way nothing would come to continue, so only behind one a full batch stops the drain.
         events_max = self._options.commit_batch_max if self._commits.is_writing else sys.maxsize
+        self._runs.note_absent(
+            [
+                command.flow_id
+                for command, _ in mailbox.waiting(DRAIN_COMMANDS_MAX)
+                if type(command) is StartFlow and kernel.wanted(command) is not None
+            ]
+        )
         for _ in range(min(len(mailbox), DRAIN_COMMANDS_MAX)):
             if len(batch.events) >= events_max:
                 return

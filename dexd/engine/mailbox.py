@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TypeAlias
 
 from dexd.core.commands import Command
@@ -54,6 +55,10 @@ class Mailbox:
         if len(self._letters) >= self._capacity:
             self._is_holding_back = True
             self._has_room.clear()
+
+    def waiting(self, limit: int) -> Iterator[Letter]:
+        """The oldest commands, which stay where they are."""
+        return islice(self._letters, limit)
 
     def take(self) -> Letter:
         """Remove the oldest command."""

@@ -1,6 +1,7 @@
 """Runs in the kernel's memory: which stream is whose, and how long closed ones stay [ARCH-11]."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, RunId
@@ -19,12 +20,13 @@ CLOSED_BYTES_MAX = 64 * 1024 * 1024
 class RunCache:
     """Brings runs from the log into the kernel and lets closed ones go."""
 
-    __slots__ = ("_closed", "_closed_bytes", "_closed_max", "_kernel", "_log", "_streams")
+    __slots__ = ("_absent", "_closed", "_closed_bytes", "_closed_max", "_kernel", "_log", "_streams")
 
     def __init__(self, log: EventLog, kernel: Kernel, *, closed_max: int = CLOSED_RUNS_MAX) -> None:
         self._log = log
         self._kernel = kernel
         self._closed_max = closed_max
+        self._absent: frozenset[str] = frozenset()
         self._streams: dict[int, RunState] = {run.stream_id: run for run in kernel.runs.values()}
         self._closed: OrderedDict[RunId, tuple[RunState, int]] = OrderedDict()
         self._closed_bytes = 0
@@ -37,11 +39,18 @@ class RunCache:
         """A run began."""
         self._streams[run.stream_id] = run
 
+    def note_absent(self, flow_ids: Sequence[FlowId]) -> None:
+        """Find out which of these Flow IDs the log does not know, in one look-up instead of one each.
+
+        Holds until the next call, which must come before anything more is committed.
+        """
+        self._absent = frozenset(flow_ids) - self._log.flow_ids_in_use(flow_ids) if flow_ids else frozenset()
+
     def look_up(self, wanted: FlowId | RunRef) -> None:
         """Bring what the kernel wants into memory, if the log has it."""
         if isinstance(wanted, RunRef):
             self.run_by_id(wanted.run_id)
-        else:
+        elif wanted not in self._absent:
             self.latest_run(wanted)
 
     def latest_run(self, flow_id: FlowId) -> RunState | None:

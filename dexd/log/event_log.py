@@ -121,6 +121,10 @@ class EventLog(Protocol):
         """The run with the highest ordinal of a Flow ID, ready to fold. A single keyed look-up when there is none."""
         ...
 
+    def flow_ids_in_use(self, flow_ids: Sequence[str]) -> frozenset[str]:
+        """Which of these Flow IDs have a retained run, by one look-up for all of them."""
+        ...
+
     def run_by_id(self, run_id: str) -> StoredRun | None:
         """The run of that ID, ready to fold."""
         ...

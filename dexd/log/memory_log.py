@@ -60,6 +60,9 @@ class MemoryLog:
         rows = self.run_rows(flow_id)
         return self._stored_run(rows[0].stream_id) if rows else None
 
+    def flow_ids_in_use(self, flow_ids: Sequence[str]) -> frozenset[str]:
+        return frozenset(flow_id for flow_id in flow_ids if flow_id in self._flows)
+
     def run_by_id(self, run_id: str) -> StoredRun | None:
         stream_id = self._stream_ids.get(run_id)
         return None if stream_id is None else self._stored_run(stream_id)

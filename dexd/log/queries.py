@@ -93,6 +93,10 @@ LATEST_RUN = f"""
     {_RUN_WITH_SNAPSHOT.format(how="INDEXED BY runs_by_flow")}
     WHERE runs.flow_id = ? ORDER BY runs.ordinal DESC, runs.stream_id DESC LIMIT 1
 """
+FLOW_IDS_IN_USE = """
+    SELECT DISTINCT runs.flow_id FROM json_each(?) AS wanted
+    CROSS JOIN runs INDEXED BY runs_by_flow ON runs.flow_id = wanted.value
+"""
 RUN_BY_ID = f"{_RUN_WITH_SNAPSHOT.format(how='')} WHERE runs.run_id = ?"
 
 OPEN_RUNS = f"""

@@ -78,6 +78,10 @@ class SqliteReader:
     def latest_run(self, flow_id: str) -> StoredRun | None:
         return self._stored_run(queries.LATEST_RUN, flow_id)
 
+    def flow_ids_in_use(self, flow_ids: Sequence[str]) -> frozenset[str]:
+        parameter = msgspec.json.encode(flow_ids).decode()
+        return frozenset(row[0] for row in self._rows(queries.FLOW_IDS_IN_USE, (parameter,)))
+
     def run_by_id(self, run_id: str) -> StoredRun | None:
         return self._stored_run(queries.RUN_BY_ID, run_id)
 

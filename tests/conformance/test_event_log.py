@@ -159,6 +159,15 @@ def test_row_of_a_run_is_replaced(log: EventLog, author: LogAuthor) -> None:
     assert list(log.run_rows("flow-1")) == [failed]
 
 
+def test_flow_ids_in_use_are_those_with_a_run(log: EventLog, author: LogAuthor) -> None:
+    """Whatever is in the names [ID-2]."""
+    odd = 'a "b" \\ / % 🦉'
+    author.start(run_row(1, flow_id="order"))
+    author.start(run_row(2, flow_id=odd))
+    assert log.flow_ids_in_use(["order", "other", odd, "order "]) == {"order", odd}
+    assert log.flow_ids_in_use([]) == frozenset()
+
+
 def test_latest_run_has_the_highest_ordinal(log: EventLog, author: LogAuthor) -> None:
     """[GEN-3]; of two runs of one execution it is the later one."""
     first, second = (run_row(stream, flow_id="order", ordinal=ordinal) for stream, ordinal in ((1, 1), (2, 2)))

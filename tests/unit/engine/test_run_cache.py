@@ -36,6 +36,22 @@ async def test_closed_run_comes_back_from_the_log_and_stays_a_while() -> None:
     assert cache.run_by_id(RunId("unknown")) is None
 
 
+async def test_flow_ids_that_the_log_does_not_know_are_not_looked_up_one_by_one() -> None:
+    """Many starts at once cost one look-up; a Flow ID that was used before is still found."""
+    rig = await log_with_closed_runs("a")
+    kernel = rebuild_kernel(rig.log, KernelConfig())
+    cache = RunCache(rig.log, kernel)
+    cache.note_absent([FlowId("a"), FlowId("new")])
+    await rig.start("new")
+    for flow_id in ("a", "new"):
+        cache.look_up(FlowId(flow_id))
+    assert kernel.run(FlowId("a")) is not None
+    assert kernel.run(FlowId("new")) is None, "it was looked up once more"
+    cache.note_absent([])
+    cache.look_up(FlowId("new"))
+    assert kernel.run(FlowId("new")) is not None
+
+
 async def test_cache_of_closed_runs_is_bounded_by_number() -> None:
     """[ARCH-8] The oldest goes first."""
     rig = await log_with_closed_runs("a", "b", "c")
