@@ -80,7 +80,7 @@ sim-long: $(READY)
 	@$(RUN) -m pytest tests/simulation -m long --timeout 7200
 
 soak: $(READY)
-	@$(RUN) -m pytest 'tests/e2e/test_worker_soak.py' -k 600 -m long --timeout 1200 --capture no
+	@$(RUN) -m pytest tests/e2e/test_worker_soak.py -m long --timeout 1200 --capture no
 
 bench: $(READY)
 	@$(RUN) -m dextools.bench $(WORKLOADS)

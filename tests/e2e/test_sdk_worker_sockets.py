@@ -350,6 +350,55 @@ async def test_permanent_rejection_ends_the_worker_that_asks_for_it(probe: Probe
         await aside(peer.take, frames.Goodbye)
 
 
+async def test_permanent_rejection_after_readiness_ends_the_worker_that_asks_for_it(probe: Probe) -> None:
+    """[READY-7]: the server has other settings after its restart, say."""
+    with ScriptedPeer() as server:
+        worker = worker_of(AwaitingStep(probe), server, stop_on_permanent_stream_rejection=True)
+        task = asyncio.create_task(worker.start())
+        peer = await aside(server.worker)
+        await aside(peer.welcome)
+        await worker.wait_pull_registered(WAIT_S)
+        peer.session.end()
+        peer = await aside(server.worker)
+        peer.send(frames.Welcome(1, "peer", 20_000, 256, 1 << 24))
+        own, flow = await aside(peer.take, frames.OpenStream), await aside(peer.take, frames.OpenStream)
+        peer.send(
+            frames.StreamOpened(own.stream),
+            frames.StreamRejected(flow.stream, "INVALID_ARGUMENT", "FLOW_TYPE_TOO_LONG", "limit 3", permanent=True),
+        )
+        with pytest.raises(PullRegistrationError, match="limit 3") as raised:
+            await task
+        assert raised.value.queue == "ProbeFlow"
+        await worker.wait_pull_registered(WAIT_S)
+
+
+async def test_rejection_of_a_surplus_stream_does_not_end_the_worker(probe: Probe) -> None:
+    """[READY-3, READY-7]: another stream holds the queue."""
+    with ScriptedPeer() as server:
+        worker = worker_of(
+            AwaitingStep(probe), server, stop_on_permanent_stream_rejection=True, idle_streams_per_queue=2
+        )
+        task = asyncio.create_task(worker.start())
+        peer = await aside(server.worker)
+        peer.send(frames.Welcome(1, "peer", 20_000, 256, 1 << 24))
+        *opened, surplus = [await aside(peer.take, frames.OpenStream) for _ in range(4)]
+        peer.send(
+            *(frames.StreamOpened(frame.stream) for frame in opened),
+            frames.StreamRejected(surplus.stream, "RESOURCE_EXHAUSTED", "TOO_MANY_STREAMS", "limit 3", permanent=True),
+            frames.Ping(1),
+        )
+        await aside(peer.take, frames.Pong)
+        await worker.wait_pull_registered(WAIT_S)
+        state = worker.pull_registration_state()
+        assert state.is_ready
+        errors = [queue.last_permanent_error for queue in state.queues]
+        assert [error.details for error in errors if error is not None] == ["limit 3"]
+        again = await aside(peer.take, frames.OpenStream)
+        assert again.queue == surplus.queue, "it is tried again"
+        await worker.close()
+        await task
+
+
 async def test_wait_times_out_and_stop_before_readiness_is_an_error(probe: Probe) -> None:
     """[READY-2]"""
     with ScriptedPeer() as server:

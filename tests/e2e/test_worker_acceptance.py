@@ -324,11 +324,12 @@ class BriefFlow(Flow[float]):
 
 
 @pytest.mark.slow
-async def test_w10_calls_survive_resets_of_their_session(data_dir: Path) -> None:
-    """[W10, WIRE-9, WIRE-10]: every call has one accepted result, and none waits for its method timeout."""
+@pytest.mark.parametrize("sessions", [1, 3])
+async def test_w10_calls_survive_resets_of_their_session(data_dir: Path, sessions: int) -> None:
+    """[W10, WIRE-3, WIRE-9, WIRE-10]: every call has one accepted result, and none waits for its method timeout."""
     async with world(data_dir) as here, FaultProxy(here.address) as proxy:
         registry = Registry((BriefFlow(),), allow_async_handlers=True)
-        pull = PullWorkerOptions(max_concurrent_tasks=64, reserved_rpc_tasks=0)
+        pull = PullWorkerOptions(max_concurrent_tasks=64, reserved_rpc_tasks=0, sessions=sessions)
         worker = AsyncWorker(registry, None, WorkerOptions(server_address=proxy.address, pull=pull))
         task = asyncio.create_task(worker.start())
         await worker.wait_pull_registered(WAIT_S)

@@ -20,6 +20,9 @@ SHORT_RESUME = ("--set", "matching.resume_wait=300ms")
 FROZEN_S = 60.0
 """How long the worker of the long form of W12 is frozen; twice as long as the server takes to miss it by default."""
 
+AWAY_S = 12.0
+"""How long a server is away until delays between tries have reached their longest."""
+
 SHORT_PING = ("--set", "matching.ping_interval=300ms", "--set", "matching.pong_timeout=300ms")
 
 WAIT_S = 30.0
@@ -147,6 +150,25 @@ async def test_w13_running_calls_survive_server_after_server_without_redelivery(
         await here.restart_server()
         await here.sessions_opened(2)
         await here.restart_server()
+        here.open_gate()
+        await world.finish(flow_ids)
+        for flow_id in flow_ids:
+            assert hand_overs(await world.history(flow_id)) == [(worker.name, 1, 1)]
+        assert len(here.record.calls()) == 10
+
+
+@pytest.mark.long
+async def test_w13_running_calls_survive_a_server_that_was_away_for_long(tmp_path: Path) -> None:
+    """[W13, WIRE-9, WIRE-11]: the worker's delays have grown, and it still comes before its calls are given up."""
+    async with new_world(tmp_path) as world:
+        here = world.here
+        worker = await here.start_worker()
+        flow_ids = await world.hold(10)
+        await here.record.began(10)
+        for _ in range(3):
+            await here.kill_server()
+            await asyncio.sleep(AWAY_S)
+            await here.start_server()
         here.open_gate()
         await world.finish(flow_ids)
         for flow_id in flow_ids:

@@ -28,12 +28,14 @@ from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.slow
 
-CYCLES_PER_S = 50_000 / 600
-"""Sessions and streams together that are opened and closed again, at least."""
+SOAK_S = 600.0
 
-MEMORY_GROWTH_MAX = 0.02
+CYCLES_MIN = 50_000
+"""Sessions and streams together that are opened and closed again."""
+
+MEMORY_GROWTH_MAX = 0.01
 """Share of its memory by which a process may grow per minute in the second half of a run; less is noise of allocators.
-The regression over five minutes sees a leak of a hundred bytes per cycle."""
+At this pace a hundred bytes left behind by every cycle would be as much."""
 
 DESCRIPTOR_GROWTH_MAX = 0.5
 """Descriptors per minute; a leak of one in ten thousand cycles is half of one."""
@@ -157,13 +159,11 @@ def soak(scratch: Path) -> Iterator[Soak]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "seconds", [pytest.param(60, marks=pytest.mark.timeout(180)), pytest.param(600, marks=pytest.mark.timeout(900))]
-)
-async def test_memory_and_descriptors_do_not_grow_with_sessions_and_streams(tmp_path: Path, seconds: int) -> None:
-    """[INV-10, WIRE-9]: 50,000 cycles in ten minutes beside steady work."""
+@pytest.mark.timeout(1200)
+async def test_memory_and_descriptors_do_not_grow_with_sessions_and_streams(tmp_path: Path) -> None:
+    """[INV-10, WIRE-9]: 50,000 cycles beside steady work. Shorter runs say nothing: pools and caches still fill up."""
     with soak(tmp_path) as running:
-        samples = await running.run(seconds)
+        samples = await running.run(SOAK_S)
         report = [str(running.cycles)]
         grown = []
         for name, used in samples.items():
@@ -176,7 +176,7 @@ async def test_memory_and_descriptors_do_not_grow_with_sessions_and_streams(tmp_
                 grown.append(name)
         sys.stdout.write("\n".join(report) + "\n")
         assert not grown, report
-        assert running.cycles.count >= CYCLES_PER_S * seconds
+        assert running.cycles.count >= CYCLES_MIN
         assert running.staying.stop() == 0
         assert running.breaking.stop() == 0
 

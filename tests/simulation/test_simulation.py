@@ -10,6 +10,9 @@ import sys
 
 import pytest
 
+from dexd.core.events import StepDeliveryLost
+from tests.simulation.checkers import read_histories
+from tests.simulation.faults import Faults
 from tests.simulation.world import World
 
 
@@ -23,6 +26,25 @@ def test_invariants_hold_under_faults(chunk: range) -> None:
 def test_invariants_hold_under_faults_for_many_seeds(chunk: range) -> None:
     for seed in chunk:
         World(seed).run()
+
+
+def test_workers_that_leave_take_no_call_with_them() -> None:
+    """[DRAIN-1, DRAIN-2]: what runs is finished, what is on the wire is declined, nothing is delivered twice."""
+    for seed in range(1, 31, 2):
+        world = World(seed, Faults(worker_leave_every=1.0, slow_handler=0.3))
+        world.run()
+        events = [recorded.event for history in read_histories(world.log).values() for recorded in history]
+        assert [event for event in events if isinstance(event, StepDeliveryLost)] == [], world.describe()
+
+
+def test_broken_sessions_take_no_call_with_them() -> None:
+    """[WIRE-10, WIRE-11]: the worker is back in time and presents what runs, also after storms."""
+    for seed in range(1, 31, 2):
+        world = World(seed, Faults(session_reset_every=1.0, storm_every=10.0, slow_handler=0.3))
+        world.run()
+        events = [recorded.event for history in read_histories(world.log).values() for recorded in history]
+        lost = [event for event in events if isinstance(event, StepDeliveryLost) and event.reason != "NOT_PRESENTED"]
+        assert lost == [], world.describe()
 
 
 @pytest.mark.parametrize("seed", ["7", "8"])

@@ -13,6 +13,7 @@ from typing import Any
 from dexd.codec.event_codec import from_stored
 from dexd.core.config import KernelConfig
 from dexd.engine.ports import AFTER_COMMIT_BEFORE_EFFECTS, AFTER_SEND, BEFORE_APPEND
+from dexd.log.memory_log import MemoryLog
 from tests.simulation.checkers import check_all, check_deliveries
 from tests.simulation.client import SimulatedClient
 from tests.simulation.faults import Faults
@@ -33,12 +34,19 @@ CALM_SECONDS_MAX = 900
 class World:
     """Everything of one seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, faults: Faults | None = None) -> None:
+        """Make a world.
+
+        Args:
+            seed: Decides everything.
+            faults: What strikes; None draws a mix.
+        """
         self.seed = seed
         self._random = Random(seed)
         self.is_about_workers = seed % 2 == 1
         """Every other world is about churn of workers and their connections."""
-        self.faults = (Faults.draw_worker_faults if self.is_about_workers else Faults.draw)(self._random)
+        draw = Faults.draw_worker_faults if self.is_about_workers else Faults.draw
+        self.faults = draw(self._random) if faults is None else faults
         # Nothing but its method timeout would free a call that was forgotten, so in those worlds it never comes.
         timeout_ms = METHOD_TIMEOUT_MS_NEVER if self.is_about_workers else METHOD_TIMEOUT_MS
         config = KernelConfig(method_timeout_ms=timeout_ms)
@@ -67,6 +75,11 @@ class World:
         finally:
             loop.close()
         return self._digest()
+
+    @property
+    def log(self) -> MemoryLog:
+        """What was committed."""
+        return self._server.log
 
     async def _live(self) -> None:
         self._server.start()

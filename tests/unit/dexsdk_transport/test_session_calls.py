@@ -208,6 +208,22 @@ def test_draining_worker_declines_and_says_goodbye_once() -> None:
     assert script.session.is_quiet
 
 
+@pytest.mark.parametrize(("idle_streams", "round_trips"), [(1, 2), (2, 1)])
+def test_queue_with_two_idle_streams_takes_two_calls_without_a_round_trip(idle_streams: int, round_trips: int) -> None:
+    """[CAP-1, CAP-5]: with one, the second call of a backlog waits for another stream to be registered."""
+    script = SessionScript(idle_streams=idle_streams).connected()
+    free = [stream for stream, queue in script.open_streams.items() if queue == FLOW_QUEUE]
+    needed, left = 0, 2
+    while left:
+        needed += 1
+        orders = script.receive(*(script.assign(stream=stream) for stream in free[:left]))
+        left -= len(orders.start)
+        known = set(script.open_streams)
+        script.confirm(orders.send)
+        free = [stream for stream, queue in script.open_streams.items() if queue == FLOW_QUEUE and stream not in known]
+    assert needed == round_trips
+
+
 def test_worker_that_is_done_stays_until_nothing_can_be_on_the_wire_to_it() -> None:
     """[DRAIN-2]: a call that was assigned before the Goodbye arrived is declined, not lost with the session."""
     script = SessionScript().connected()
