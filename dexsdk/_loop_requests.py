@@ -41,21 +41,23 @@ class LoopRequests:
 
     async def ask(self, request: Ask) -> Answer:
         """Send a request and give its answer; one that gets none in its time is answered with UNAVAILABLE."""
+        loop = self._loop
         number = self._line.next_number()
-        waiter: LoopWaiter = self._loop.create_future()
+        waiter: LoopWaiter = loop.create_future()
         if not self._outgoing:
-            self._loop.call_soon(self._send)
+            loop.call_soon(self._send)
         self._outgoing.append((number, request, waiter))
-        deadline = self._loop.time() + request.timeout_s
+        deadline = loop.time() + request.timeout_s
         if deadline < self._sweep_at:
             self._sweep_by(deadline)
         self._open[number] = (deadline, request, waiter)
         try:
             return await waiter
+        except BaseException:
+            self._line.forget(number)
+            raise
         finally:
             del self._open[number]
-            if waiter.cancelled() or not waiter.done():
-                self._line.forget(number)
 
     def close(self) -> None:
         """Stop the timer; whatever is open is answered by the line, which is closed as well."""

@@ -17,7 +17,7 @@ def name_fault(text: object, what: str) -> str | None:
         return f"{what} must be a str, not {type(text).__name__}"
     if not 1 <= len(text) <= NAME_LENGTH_MAX:
         return f"{what} has {len(text)} characters, allowed are 1 to {NAME_LENGTH_MAX}"
-    if text.isascii() and text.isprintable():
+    if _is_plain(text):
         return None
     for position, character in enumerate(text):
         if unicodedata.category(character) in _CONTROL_OR_SURROGATE:
@@ -39,6 +39,8 @@ def check_name(text: str, what: str) -> str:
     Raises:
         ValueError: it is not a legal name [ID-1].
     """
+    if _is_plain(text):
+        return text
     fault = name_fault(text, what)
     if fault is not None:
         raise ValueError(fault)
@@ -51,7 +53,14 @@ def check_owned_name(text: str, what: str) -> str:
     Raises:
         ValueError: it is not a legal name, or is reserved [ID-1, ID-3].
     """
+    if _is_plain(text) and not text.startswith(RESERVED_PREFIX):
+        return text
     fault = owned_name_fault(text, what)
     if fault is not None:
         raise ValueError(fault)
     return text
+
+
+def _is_plain(text: object) -> bool:
+    """Whether a text is a legal name at first sight, as nearly all are."""
+    return isinstance(text, str) and text.isascii() and text.isprintable() and 1 <= len(text) <= NAME_LENGTH_MAX

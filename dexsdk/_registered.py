@@ -131,7 +131,7 @@ class RegisteredFlow:
             FlowDefinitionError: the Step is not registered, or the input does not fit it [DEC-8, TYPE-2].
             ValueMappingError: the input cannot be encoded.
         """
-        registered = self.resolve_step(step)
+        registered = self._step_by_reference.get(id(step)) or self.resolve_step(step)
         data = self._encode_input(registered, input)
         has_options = options is not None or registered.has_options
         resolved = self.encode_options(registered, options) if has_options else None
@@ -186,6 +186,6 @@ class RegisteredFlow:
 
     def _encode_input(self, registered: RegisteredStep, input: Any) -> bytes:
         try:
-            return registered.input_codec.encode(input)
+            return registered.execute.input_codec.encode(input)
         except UnfitValueError as error:
             raise placed(error, f"Flow {self.flow_type!r}, Step {registered.step_type!r}, input") from error

@@ -155,23 +155,24 @@ class LoopRunner:
     async def _run(self, sink: DeliverySink, delivery: Delivery) -> None:
         try:
             prepared = prepare_or_answer(self._invoker, sink, delivery)
-            if prepared is not None:
-                self._started[delivery] = prepared
-                self._results.put(sink, delivery, await self._result_of(delivery, prepared))
+            if prepared is None:
+                return
+            self._started[delivery] = prepared
+            result: Result | None
+            try:
+                result = await prepared.run_async()
+            except asyncio.CancelledError as error:
+                # Canceled so that the call can run elsewhere, it is not answered.
+                result = None if delivery.cancel_reason == CANCEL_DRAINING else prepared.failed(error)
+            else:
+                if isinstance(result, frames.Failed) and delivery.cancel_reason is None and is_being_canceled():
+                    # The loop is ending under the worker. That is no fault of the handler and should not cost it an
+                    # attempt.
+                    result = None
+            self._results.put(sink, delivery, result)
         finally:
             self._started.pop(delivery, None)
             del self._tasks[delivery]
-
-    async def _result_of(self, delivery: Delivery, prepared: PreparedCall) -> Result | None:
-        """Run the handler; None when it was canceled so that the call can run elsewhere."""
-        try:
-            result = await prepared.run_async()
-        except asyncio.CancelledError as error:
-            return None if delivery.cancel_reason == CANCEL_DRAINING else prepared.failed(error)
-        if isinstance(result, frames.Failed) and delivery.cancel_reason is None and is_being_canceled():
-            # The loop is ending under the worker. That is no fault of the handler and should not cost it an attempt.
-            return None
-        return result
 
     def _cancel(self, delivery: Delivery) -> None:
         prepared = self._started.get(delivery)

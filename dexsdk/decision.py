@@ -43,11 +43,9 @@ class StepMovement:
         self.step = step
         self.input = input
         self.options = options
-        self._frame: frames.Movement | None = None
-        self._scope: Scope | None = None
         call = current_call.get()
-        if call is not None:
-            self.to_frame(call.scope)
+        self._scope: Scope | None = None if call is None else call.scope
+        self._frame: frames.Movement | None = None if call is None else call.scope.encode_movement(step, input, options)
 
     @overload
     @staticmethod
