@@ -59,11 +59,20 @@ class Scope(Protocol):
         ...
 
 
+class HeartbeatOutlet(Protocol):
+    """Takes the heartbeats of one handler, from any thread, without waiting for anything [HB-2]."""
+
+    def heartbeat(self, value: bytes) -> None:
+        """Show life; the value is for the next attempt, ``b""`` is none."""
+        ...
+
+
 class Call:
     """The state of one invocation, written by one handler only."""
 
     __slots__ = (
         "assign",
+        "heartbeats",
         "is_cancellation_requested",
         "is_open",
         "locals",
@@ -74,8 +83,16 @@ class Call:
         "written",
     )
 
-    def __init__(self, assign: frames.Assign, scope: Scope, output_codec: Codec[Any] | None = None) -> None:
+    def __init__(
+        self,
+        assign: frames.Assign,
+        scope: Scope,
+        output_codec: Codec[Any] | None = None,
+        heartbeats: HeartbeatOutlet | None = None,
+    ) -> None:
         self.assign = assign
+        self.heartbeats = heartbeats
+        """Where heartbeats go; None where nobody listens."""
         self.scope = scope
         self.output_codec = output_codec
         """Codec of an RPC's declared output; None when it is not declared, and for Steps."""

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from dexpb.v1 import frames
+from dexsdk._clock import now_ms
+from dexsdk._handler_pulse import HandlerPulse
 
 CANCEL_DRAINING = "DRAINING"
 """Why the worker itself cancels a call that outlives its drain timeout [DRAIN-1]."""
@@ -20,9 +22,11 @@ class Delivery:
         "cancel_reason",
         "is_accepted",
         "is_released",
+        "pulse",
         "queue",
         "release_at",
         "result",
+        "sink",
         "started_at",
         "stream",
     )
@@ -40,6 +44,19 @@ class Delivery:
         """When its slot is taken away although the handler goes on [STOP-4]."""
         self.is_released = False
         self.result: Result | None = None
+        self.pulse: HandlerPulse | None = None
+        """Heartbeats of its handler, once there are any."""
+        self.sink: DeliverySink | None = None
+        """Who takes heartbeats, from the start of its handler on."""
+
+    def heartbeat(self, value: bytes) -> None:
+        """Its handler shows life [HB-2]; what comes too soon after another one leaves later, or not at all."""
+        pulse = self.pulse
+        if pulse is None:
+            pulse = self.pulse = HandlerPulse(self.assign.heartbeat_timeout_ms)
+        pulse.beat(value)
+        if self.sink is not None and pulse.is_due(now_ms()):
+            self.sink.heartbeat(self)
 
     def __str__(self) -> str:
         return f"{self.assign.flow_type}.{self.assign.name} ({self.assign.token.call} of Flow {self.assign.flow_id!r})"
@@ -70,6 +87,9 @@ class DeliverySink(Protocol):
 
     def finish(self, ended: Sequence[Ended]) -> None:
         """Handlers ended; their results leave together."""
+
+    def heartbeat(self, delivery: Delivery) -> None:
+        """The handler has a heartbeat to send."""
 
     def skip(self, delivery: Delivery) -> None:
         """The call was canceled before its handler started."""

@@ -13,10 +13,11 @@ from typing import Protocol
 
 from dexpb.v1 import frames
 from dexsdk._announcement import Announcement
+from dexsdk._clock import now_ms
 from dexsdk._delivery import Delivery, Ended, HandlerRunner
 from dexsdk._drain import Drain, DrainStage
 from dexsdk._durations import to_duration_ms
-from dexsdk._link import SessionLink, now_ms
+from dexsdk._link import SessionLink
 from dexsdk._readiness import PullRegistrationState, Readiness
 from dexsdk._server_channel import ServerChannel
 from dexsdk._session import Session
@@ -166,6 +167,11 @@ class WorkerEngine:
                 for delivery, result in ended:
                     self._link_of(delivery).finish([(delivery, result)])
         self.on_progress()
+
+    def heartbeat(self, delivery: Delivery) -> None:
+        """See DeliverySink."""
+        with self._lock:
+            self._link_of(delivery).heartbeat(delivery)
 
     def skip(self, delivery: Delivery) -> None:
         """See DeliverySink."""

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from dexpb.v1 import frames
-from dexsdk._call import Call, current_call
+from dexsdk._call import Call, HeartbeatOutlet, current_call
 from dexsdk._failure import describe_failure
 from dexsdk._registered import Handler, RegisteredFlow
 from dexsdk._registry import Registry
@@ -44,8 +44,14 @@ class Invoker:
         self._registry = registry
         self.frame_bytes_max = frame_bytes_max
 
-    def prepare(self, assign: frames.Assign) -> "PreparedCall | frames.Decline | frames.Failed":
+    def prepare(
+        self, assign: frames.Assign, heartbeats: HeartbeatOutlet | None = None
+    ) -> "PreparedCall | frames.Decline | frames.Failed":
         """Find the handler and decode its input.
+
+        Args:
+            assign: The frame that assigns the call.
+            heartbeats: Where the handler's heartbeats go.
 
         Returns:
             A Decline for a Flow, Step or RPC that the registry does not have [ROUTE-5]; a Failed when the input does
@@ -59,7 +65,7 @@ class Invoker:
             is_rpc = assign.token.method == frames.METHOD_RPC
             reason = frames.DECLINE_UNKNOWN_RPC if is_rpc else frames.DECLINE_UNKNOWN_STEP
             return frames.Decline(assign.stream, assign.token, reason)
-        call = Call(assign, flow, handler.output_codec)
+        call = Call(assign, flow, handler.output_codec, heartbeats)
         try:
             value = call.decode(handler.input_codec, assign.input, "input") if handler.takes_input else None
         except Exception as error:  # noqa: BLE001 -- own codecs may raise anything; it is a failed attempt

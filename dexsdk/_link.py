@@ -6,7 +6,6 @@ send happen under one lock of the worker, so that frames leave in the order in w
 
 import logging
 import random
-import time
 from collections.abc import Sequence
 from threading import Event, Lock, Thread
 from typing import Protocol
@@ -17,6 +16,7 @@ from google.protobuf.message import DecodeError
 
 from dexpb.v1 import frames
 from dexsdk._backoff import Backoff
+from dexsdk._clock import now_ms
 from dexsdk._delivery import Delivery, DeliverySink, Ended, HandlerRunner
 from dexsdk._server_channel import ServerChannel
 from dexsdk._session import Session
@@ -101,6 +101,10 @@ class SessionLink:
     def decline(self, delivery: Delivery, reason: str) -> None:
         """Give back a call that cannot be run here; the worker's lock is held."""
         self._send(self._session.decline(delivery, reason, now_ms()))
+
+    def heartbeat(self, delivery: Delivery) -> None:
+        """Send the newest heartbeat of a running call; the worker's lock is held."""
+        self._send(self._session.heartbeat(delivery, now_ms()))
 
     def tick(self) -> None:
         """Do what is due."""
@@ -192,8 +196,3 @@ class SessionLink:
 
     def _encode(self, outgoing: Sequence[frames.WorkerFrame]) -> "Sequence[bytes]":
         return list(encode_batches(outgoing, self._session.frame_bytes_max))
-
-
-def now_ms() -> int:
-    """Give the milliseconds of the worker's monotonic clock."""
-    return time.monotonic_ns() // 1_000_000

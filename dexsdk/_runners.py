@@ -13,10 +13,10 @@ from functools import partial
 from typing import TypeAlias
 
 from dexpb.v1 import frames
+from dexsdk._clock import now_ms
 from dexsdk._delivery import CANCEL_DRAINING, Delivery, DeliverySink, Result
 from dexsdk._handler_threads import HandlerThreads
 from dexsdk._invoker import Invoker, PreparedCall
-from dexsdk._link import now_ms
 from dexsdk._loop_results import LoopResults
 from dexsdk._registry import Registry
 
@@ -205,7 +205,8 @@ def prepare_or_answer(invoker: Invoker, sink: DeliverySink, delivery: Delivery) 
         sink.skip(delivery)
         return None
     delivery.started_at = now_ms()
-    prepared = invoker.prepare(delivery.assign)
+    delivery.sink = sink
+    prepared = invoker.prepare(delivery.assign, delivery)
     if isinstance(prepared, PreparedCall):
         return prepared
     if isinstance(prepared, frames.Decline):

@@ -17,6 +17,7 @@ import msgspec
 
 from dexpb.v1 import frames
 from dexsdk._delivery import CANCEL_DRAINING, Delivery, Ended, Orders, Result
+from dexsdk._handler_pulse import HandlerPulse
 from dexsdk._readiness import Readiness
 from dexsdk._slots import Slots
 from dexsdk._streams import StreamTable
@@ -191,12 +192,22 @@ class Session:
             token = delivery.assign.token
             del self._running[token]
             self._slots.release()
+            if delivery.pulse is not None and self._is_open and not isinstance(result, frames.Output):
+                # What the next attempt may want to know must be there before the end of this one [HB-3].
+                self._send_heartbeat(delivery, delivery.pulse, now, send)
             if result is not None:
                 delivery.result = result
                 self._unacknowledged[token] = delivery
                 if self._is_open:
                     self._send_result(delivery, result, now, send)
         self._open_missing(now, send)
+        return send
+
+    def heartbeat(self, delivery: Delivery, now: int) -> list[frames.WorkerFrame]:
+        """Send the newest heartbeat of a running call; without a session it waits for the next Welcome."""
+        send: list[frames.WorkerFrame] = []
+        if self._is_open and delivery.pulse is not None and delivery.assign.token in self._running:
+            self._send_heartbeat(delivery, delivery.pulse, now, send)
         return send
 
     def skip(self, delivery: Delivery, now: int) -> list[frames.WorkerFrame]:
@@ -223,6 +234,7 @@ class Session:
                 self._release_by_force(delivery, now, orders)
         if self._is_open:
             self._accept_slow_calls(now, orders)
+            self._send_heartbeats(now, orders.send)
             self._show_life(now, orders)
             orders.send += self._streams.close_surplus(now)
             self._open_missing(now, orders.send)
@@ -290,6 +302,10 @@ class Session:
         if self._is_draining:
             # Before the results: each frees a stream, which would get the next call at once.
             orders.send += self._say_goodbye(now)
+        for delivery in self._running.values():
+            if delivery.pulse is not None:
+                delivery.pulse.send_again()
+                self._send_heartbeat(delivery, delivery.pulse, now, orders.send)
         for delivery in self._unacknowledged.values():
             self._send_kept_result(delivery, now, orders.send)
         if not self._is_draining:
@@ -378,6 +394,18 @@ class Session:
             ):
                 delivery.is_accepted = True
                 orders.send.append(frames.Accepted(delivery.stream, delivery.assign.token))
+
+    def _send_heartbeats(self, now: int, send: list[frames.WorkerFrame]) -> None:
+        for delivery in self._running.values():
+            if delivery.pulse is not None and delivery.pulse.is_due(now):
+                self._send_heartbeat(delivery, delivery.pulse, now, send)
+
+    def _send_heartbeat(
+        self, delivery: Delivery, pulse: HandlerPulse, now: int, send: list[frames.WorkerFrame]
+    ) -> None:
+        if pulse.is_unsent:
+            delivery.is_accepted = True
+            send.append(frames.Heartbeat(delivery.stream, delivery.assign.token, pulse.take(now)))
 
     def _show_life(self, now: int, orders: Orders) -> None:
         if not self._running:

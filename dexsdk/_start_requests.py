@@ -43,6 +43,9 @@ def to_step_options(options: frames.StepOptions | None) -> pb.StepOptions | None
         wait_for_failure=options.wait_for_failure,
         non_retryable_errors=options.non_retryable_errors,
         recovery=to_recovery_step(options.recovery),
+        heartbeat_timeout_ms=options.heartbeat_timeout_ms,
+        wait_for_durability=options.wait_for_durability,
+        execute_durability=options.execute_durability,
     )
 
 

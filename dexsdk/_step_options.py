@@ -7,13 +7,27 @@ from dexpb.v1 import frames
 from dexsdk._durations import optional_duration_ms
 from dexsdk._signature import annotation_text
 from dexsdk.errors import FlowDefinitionError
-from dexsdk.options import Recovery, RetryPolicy, StepOptions, WaitForFailurePolicy, qualified_error_name
+from dexsdk.flow_config import StepDurability
+from dexsdk.options import (
+    Recovery,
+    RetryPolicy,
+    StepOptions,
+    WaitForFailurePolicy,
+    qualified_error_name,
+)
 from dexsdk.step import Step
 
 _WAIT_FAILURES = {
     None: frames.WAIT_FAILURE_FAIL_FLOW,
     WaitForFailurePolicy.FAIL_FLOW: frames.WAIT_FAILURE_FAIL_FLOW,
     WaitForFailurePolicy.PROCEED: frames.WAIT_FAILURE_PROCEED,
+}
+
+
+_DURABILITIES = {
+    None: None,
+    StepDurability.SYNC: frames.DURABILITY_SYNC,
+    StepDurability.ASYNC: frames.DURABILITY_ASYNC,
 }
 
 
@@ -97,6 +111,9 @@ class OptionsResolver:
             wait_for_failure=_WAIT_FAILURES[options.wait_for_failure],
             non_retryable_errors=tuple(qualified_error_name(error) for error in options.non_retryable_errors),
             recovery=None if options.recovery is None else self._encode_recovery(step, options.recovery, path),
+            heartbeat_timeout_ms=optional_duration_ms(options.heartbeat_timeout, "heartbeat_timeout"),
+            wait_for_durability=_DURABILITIES[options.wait_for_durability],
+            execute_durability=_DURABILITIES[options.execute_durability],
         )
 
     def _encode_recovery(self, step: "TakesInput", recovery: Recovery, path: tuple[str, ...]) -> frames.RecoveryStep:

@@ -1,7 +1,7 @@
 """What a handler is given beside its input [CTX-1..4]."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Generator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -16,6 +16,9 @@ T = TypeVar("T")
 
 LOCALS_BYTES_MAX = 1024 * 1024
 """Encoded size of all locals of one Step execution [STEP-5]."""
+
+HEARTBEAT_BYTES_MAX = 64 * 1024
+"""Encoded size of one heartbeat's value [HB-3]."""
 
 RECORDED_EVENTS_MAX = 100
 """Recorded events in one call [LIM-2]."""
@@ -144,6 +147,42 @@ class Context:
         """Say whether the result is not wanted any more; sync handlers poll this and return early [STOP-5]."""
         return self.open_call().is_cancellation_requested
 
+    def heartbeat(self, value: object) -> Awaitable[None]:
+        """Show that the handler lives, with a value for the next attempt; never waits for the server [HB-2].
+
+        Only the newest value counts: heartbeats that follow each other closely are sent as one. It may be awaited,
+        which gives other handlers of the loop a turn. In an RPC, which has no next attempt, the value is not kept.
+
+        Args:
+            value: What ``last_heartbeat_value`` gives if this attempt fails or its worker is lost; None clears it.
+
+        Raises:
+            ValueMappingError: the value cannot be encoded.
+            ValueTooLargeError: it has more than 64 KiB [HB-3].
+        """
+        call = self.open_call()
+        data = b"" if value is None else call.encode(call.scope.codecs.codec_of(value), value, "heartbeat")
+        if len(data) > HEARTBEAT_BYTES_MAX:
+            raise ValueTooLargeError.of("heartbeat", call.place, len(data), HEARTBEAT_BYTES_MAX)
+        if call.heartbeats is not None:
+            call.heartbeats.heartbeat(data)
+        return _TURN
+
+    def last_heartbeat_value(self, value_type: type[T]) -> T | None:
+        """Give the newest heartbeat value of earlier deliveries and attempts of this method call [HB-2].
+
+        None if there is none, or if it was cleared. A crash of the server can cost the values of its last second.
+
+        Raises:
+            ValueMappingError: the value does not fit the type.
+        """
+        call = self.open_call()
+        if not call.assign.heartbeat:
+            return None
+        codec = call.scope.codecs.resolve(value_type)
+        value: T = call.decode(codec, call.assign.heartbeat, "heartbeat")
+        return value
+
     def set_step_execution_local(self, key: str, value: object) -> None:
         """Keep a value for execute of the same Step execution; only in wait_for [STEP-5].
 
@@ -188,6 +227,16 @@ class Context:
         if len(call.recorded) == RECORDED_EVENTS_MAX:
             raise ValueTooLargeError.of("recorded events", call.place, RECORDED_EVENTS_MAX + 1, RECORDED_EVENTS_MAX)
         call.recorded[name] = call.encode(call.scope.codecs.codec_of(value), value, "event", name)
+
+
+class _LoopTurn(Awaitable[None]):
+    """Done already; awaiting it lets the event loop run once."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+_TURN = _LoopTurn()
 
 
 def _escape(text: str, characters: str) -> str:

@@ -18,10 +18,13 @@ class ActiveStepSearchMode(Enum):
 
 
 class StepDurability(Enum):
-    """Whether what follows a result waits for its commit [DUR-1, DUR-2]."""
+    """When what follows a Step's result may leave the server."""
 
     SYNC = "SYNC"
+    """After the result is on disk: nothing that follows is ever undone [DUR-1]."""
     ASYNC = "ASYNC"
+    """The next Step may start before the result is on disk, which takes up to 50 ms; a crash of the server can then
+    repeat work that had just finished [DUR-2]. Clients never see what is not on disk [DUR-3]."""
 
 
 _SEARCH_MODE = {member: number for number, member in enumerate(ActiveStepSearchMode)}

@@ -13,7 +13,7 @@ from dexpb.v1 import frames
 from dexsdk._durations import Duration, optional_duration_ms, to_duration_ms
 from dexsdk._names import check_name
 from dexsdk.attribute import AnyAttribute, Attribute, AttributeMap, key_of
-from dexsdk.flow_config import FlowConfig
+from dexsdk.flow_config import FlowConfig, StepDurability
 
 if TYPE_CHECKING:  # A Step has options and options name a recovery Step; only the types refer to each other.
     from dexsdk.step import Step
@@ -133,18 +133,24 @@ class StepOptions:
     """From hand-over; None means 2 h [OPT-1]."""
     execute_method_timeout: Duration | None = None
     """From hand-over; None means 2 h [OPT-1]."""
+    heartbeat_timeout: Duration | None = None
+    """Longest time without ``context.heartbeat``, since hand-over or the last one; None and 0 are off [HB-1]."""
     wait_for_retry: RetryPolicy | None = None
     execute_retry: RetryPolicy | None = None
     non_retryable_errors: Sequence[type[BaseException] | str] = ()
     """Exception classes or qualified names ``module.Class`` that, like their subclasses, are not retried [RETRY-5]."""
     wait_for_failure: WaitForFailurePolicy | None = None
     """None means FAIL_FLOW."""
+    wait_for_durability: StepDurability | None = None
+    execute_durability: StepDurability | None = None
+    """None means that of the Flow [CFG-3]."""
     recovery: Recovery | None = dataclasses.field(default=None, kw_only=True)
     """Set by ``on_execute_failure_proceed_to``."""
 
     def __post_init__(self) -> None:
         optional_duration_ms(self.wait_for_method_timeout, "wait_for_method_timeout")
         optional_duration_ms(self.execute_method_timeout, "execute_method_timeout")
+        optional_duration_ms(self.heartbeat_timeout, "heartbeat_timeout")
         # A str is a sequence of str, so a forgotten comma would otherwise list single letters.
         if isinstance(self.non_retryable_errors, str | type):
             raise ValueError("non_retryable_errors takes a sequence of classes or names")

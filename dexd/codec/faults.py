@@ -72,6 +72,7 @@ def options_fault(options: StepOptions) -> str | None:
     for timeout_ms, what in (
         (options.wait_for_timeout_ms, "wait_for timeout"),
         (options.execute_timeout_ms, "execute timeout"),
+        (options.heartbeat_timeout_ms, "heartbeat timeout"),
     ):
         if timeout_ms is not None and (fault := duration_fault(timeout_ms, what)) is not None:
             return fault

@@ -183,6 +183,8 @@ def _assign(effect: e.AssignCall) -> frames.Assign:
         call.locals,
         None if error is None else frames.RecoveryError(error.error_type, error.detail),
         call.wait_for_failed,
+        call.heartbeat,
+        call.heartbeat_timeout_ms,
     )
 
 

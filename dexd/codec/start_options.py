@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from dexd.codec.faults import COUNT_MAX, duration_fault, options_fault, retry_fault
 from dexd.codec.step_plans import options_of_proto, retry_of_proto
-from dexd.core.terms import ActiveStepSearchMode, FlowConfig, FlowRetry, FlowTerms, FlowTimeoutPolicy, StepDurability
-from dexd.core.values import RetryPolicy, StepOptions, StepPlan
+from dexd.core.terms import ActiveStepSearchMode, FlowConfig, FlowRetry, FlowTerms, FlowTimeoutPolicy
+from dexd.core.values import RetryPolicy, StepDurability, StepOptions, StepPlan
 from dexpb.v1 import flow_service_pb2 as pb
 
 Kind = TypeVar("Kind", bound=IntEnum)

@@ -3,7 +3,7 @@
 Raises ValueError when a field has no meaning, as an unknown enum number; `faults` checks ranges afterwards.
 """
 
-from dexd.core.values import RecoveryStep, RetryPolicy, StepOptions, StepPlan, WaitForFailurePolicy
+from dexd.core.values import RecoveryStep, RetryPolicy, StepDurability, StepOptions, StepPlan, WaitForFailurePolicy
 from dexpb.v1 import flow_service_pb2 as pb
 from dexpb.v1 import frames
 
@@ -48,7 +48,14 @@ def options_of_frame(options: frames.StepOptions, *, depth: int = 0) -> StepOpti
             recovery.has_wait_for,
             None if recovery.options is None else options_of_frame(recovery.options, depth=depth + 1),
         ),
+        heartbeat_timeout_ms=options.heartbeat_timeout_ms,
+        wait_for_durability=_durability(options.wait_for_durability),
+        execute_durability=_durability(options.execute_durability),
     )
+
+
+def _durability(number: int | None) -> StepDurability | None:
+    return None if number is None else StepDurability(number)
 
 
 def _retry_of_frame(policy: frames.RetryPolicy) -> RetryPolicy:
@@ -81,6 +88,11 @@ def options_of_proto(options: pb.StepOptions) -> StepOptions:
         WaitForFailurePolicy(options.wait_for_failure),
         tuple(options.non_retryable_errors),
         _recovery_of_proto(options.recovery) if options.HasField("recovery") else None,
+        heartbeat_timeout_ms=options.heartbeat_timeout_ms if options.HasField("heartbeat_timeout_ms") else None,
+        wait_for_durability=_durability(
+            options.wait_for_durability if options.HasField("wait_for_durability") else None
+        ),
+        execute_durability=_durability(options.execute_durability if options.HasField("execute_durability") else None),
     )
 
 

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError as ProtoDecodeError
 from dexd.codec.faults import COUNT_MAX, duration_fault, key_fault, name_fault, owned_name_fault, plan_fault
 from dexd.codec.step_plans import plan_of_movement
 from dexd.core import commands as c
-from dexd.core.config import NAME_LENGTH_MAX
+from dexd.core.config import HEARTBEAT_BYTES_MAX, NAME_LENGTH_MAX
 from dexd.core.ids import CallId, QueueName, RunId, SessionId, StreamNumber
 from dexd.core.values import (
     Canceling,
@@ -198,8 +198,14 @@ def _decline(frame: frames.Decline, session: SessionId) -> c.DeclineCall:
     return c.DeclineCall(session, StreamNumber(frame.stream), to_token(frame.token), reason)
 
 
-def _accepted(frame: frames.Accepted | frames.Heartbeat, session: SessionId) -> c.AcceptCall:
+def _accepted(frame: frames.Accepted, session: SessionId) -> c.AcceptCall:
     return c.AcceptCall(session, StreamNumber(frame.stream), to_token(frame.token))
+
+
+def _heartbeat(frame: frames.Heartbeat, session: SessionId) -> c.Heartbeat:
+    if len(frame.value) > HEARTBEAT_BYTES_MAX:
+        raise ValueError(f"the heartbeat has {len(frame.value)} bytes, the limit is {HEARTBEAT_BYTES_MAX}")
+    return c.Heartbeat(session, StreamNumber(frame.stream), to_token(frame.token), frame.value)
 
 
 def _failed(frame: frames.Failed, session: SessionId) -> c.FailCall:
@@ -241,7 +247,7 @@ _CONVERSIONS: dict[type[Decoded], Callable[[Any, SessionId], c.WorkerCommand]] =
     frames.CloseStream: _close_stream,
     frames.Decline: _decline,
     frames.Accepted: _accepted,
-    frames.Heartbeat: _accepted,
+    frames.Heartbeat: _heartbeat,
     frames.Output: _output,
     frames.Failed: _failed,
     frames.Pong: _pong,

@@ -178,6 +178,15 @@ class AcceptCall(msgspec.Struct, frozen=True, gc=False):
     token: Token
 
 
+class Heartbeat(msgspec.Struct, frozen=True, gc=False):
+    """The handler showed life, and perhaps a value for the next attempt [HB-2]."""
+
+    session: SessionId
+    stream: StreamNumber
+    token: Token
+    value: bytes = b""
+
+
 class DeclineCall(msgspec.Struct, frozen=True, gc=False):
     """The worker will not run the call; no handler was started."""
 
@@ -239,6 +248,7 @@ WorkerCommand: TypeAlias = (
     | OpenStream
     | CloseStream
     | AcceptCall
+    | Heartbeat
     | DeclineCall
     | CompleteCall
     | FailCall

@@ -67,6 +67,11 @@ acknowledged again instead of refused [WIRE-10].
 A worker repeats only what was unacknowledged when its session broke.
 """
 
+HEARTBEAT_LOG_MS = 1_000
+"""How often the value of an attempt's heartbeats is recorded at most [HB-3]."""
+HEARTBEAT_BYTES_MAX = 64 * 1024
+"""Size of one heartbeat's value [HB-3]."""
+
 PENDING_MESSAGES_MAX = 100_000
 PENDING_BYTES_MAX = 256 * 1024 * 1024
 """Unconsumed messages of one execution [CHAN-10]."""

@@ -32,6 +32,10 @@ class CallSnapshot(msgspec.Struct, frozen=True, gc=False):
     locals: dict[str, bytes] = {}
     recovery_error: RecoveryError | None = None
     wait_for_failed: bool = False
+    heartbeat: bytes = b""
+    """Newest value of earlier deliveries and attempts of the method [HB-2]."""
+    heartbeat_timeout_ms: int = 0
+    """How often the handler must show life; 0 is never [HB-1]."""
 
 
 class WelcomeSession(msgspec.Struct, frozen=True, gc=False):

@@ -117,6 +117,16 @@ class StepDeliveryLost(msgspec.Struct, array_like=True, frozen=True, gc=False):
     reason: str
 
 
+class HeartbeatReceived(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A running handler showed life; recorded for the first heartbeat of an attempt and for new values [HB-3]."""
+
+    step_execution_id: StepExecutionId
+    attempt: int
+    delivery: int
+    value: bytes
+    """For the next attempt; `b""` is none."""
+
+
 class WaitForCompleted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """wait_for returned a Wait; timers hold absolute deadlines."""
 
@@ -143,6 +153,8 @@ class WaitForFailed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     retry_at: int = 0
     is_reported: bool = True
     """The worker reported it; otherwise the server found it (timeout, loss, no worker)."""
+    heartbeat: bytes | None = None
+    """The attempt's newest heartbeat value if no event holds it yet [HB-3]."""
 
 
 class ConditionsMet(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -206,6 +218,8 @@ class ExecuteFailed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     retry_at: int = 0
     is_reported: bool = True
     """The worker reported it; otherwise the server found it (timeout, loss, no worker)."""
+    heartbeat: bytes | None = None
+    """The attempt's newest heartbeat value if no event holds it yet [HB-3]."""
 
 
 class StepCanceled(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -290,6 +304,7 @@ Event: TypeAlias = (
     | StepDispatched
     | StepDeclined
     | StepDeliveryLost
+    | HeartbeatReceived
     | WaitForCompleted
     | WaitForFailed
     | ConditionsMet
@@ -315,6 +330,7 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     StepDispatched,
     StepDeclined,
     StepDeliveryLost,
+    HeartbeatReceived,
     WaitForCompleted,
     WaitForFailed,
     ConditionsMet,

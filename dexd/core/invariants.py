@@ -11,7 +11,7 @@ from dexd.core.flow.state import RunState, StepExecution, StepPhase
 from dexd.core.ids import TIMEOUT_HANDLER_ID, StepExecutionId, WorkerId
 from dexd.core.kernel import Kernel
 from dexd.core.matching.calls import Call, CallKey, CallStage
-from dexd.core.matching.dispatcher import HoldDue, PingDue
+from dexd.core.matching.deadline_keys import HoldDue, PingDue
 from dexd.core.matching.sessions import Session, Stream, Worker
 from dexd.core.values import Method
 

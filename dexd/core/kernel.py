@@ -15,8 +15,9 @@ from dexd.core.flow.decide_timeout import decide_flow_timeout
 from dexd.core.flow.settlement import decide_conditions, waits_to_try
 from dexd.core.flow.state import RunState, StepPhase
 from dexd.core.ids import FlowId, RunId, StepExecutionId
+from dexd.core.matching.deadline_keys import DeadlineKey, HeartbeatDue, HoldDue, PingDue
 from dexd.core.matching.deliveries import Deliveries
-from dexd.core.matching.dispatcher import DeadlineKey, Dispatcher, HoldDue, PingDue
+from dexd.core.matching.dispatcher import Dispatcher
 from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.matching.workforce import Workforce
 from dexd.core.outcome import Outcome
@@ -182,6 +183,8 @@ class Kernel:
             self._workforce.ping_due(turn, key.session_id)
         elif isinstance(key, HoldDue):
             self._workforce.hold_due(turn, key.worker_id)
+        elif isinstance(key, HeartbeatDue):
+            self._deliveries.heartbeat_due(turn, self._dispatcher.calls[key.call_key])
         else:
             call = self._dispatcher.calls.get(key)
             if call is not None:

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import msgspec
 
-from dexd.core.values import RetryPolicy, StepOptions, StepPlan
+from dexd.core.values import RetryPolicy, StepDurability, StepOptions, StepPlan
 
 
 class FlowTimeoutPolicy(IntEnum):
@@ -26,13 +26,6 @@ class ActiveStepSearchMode(IntEnum):
     ALL = 0
     WITH_WAIT_FOR = 1
     DISABLED = 2
-
-
-class StepDurability(IntEnum):
-    """Whether follow-up work waits for the commit [DUR-1, DUR-2]."""
-
-    SYNC = 0
-    ASYNC = 1
 
 
 class FlowConfig(msgspec.Struct, array_like=True, frozen=True, gc=False):

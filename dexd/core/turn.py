@@ -12,6 +12,7 @@ from dexd.core.events import (
     ExecuteCompleted,
     FlowClosed,
     FlowStarted,
+    HeartbeatReceived,
     MethodPending,
     RpcCompleted,
     StaleResultRejected,
@@ -145,7 +146,7 @@ _TOUCHING = frozenset(
     event_type
     for event_type in EVENT_TYPES
     if "step_execution_id" in event_type.__struct_fields__
-    and event_type not in (StepDispatched, MethodPending, StaleResultRejected, TimerSkipRequested)
+    and event_type not in (StepDispatched, HeartbeatReceived, MethodPending, StaleResultRejected, TimerSkipRequested)
 )
 """Events after which a Step execution's open call may have to change; a dispatch brings its call along itself."""
 

@@ -77,6 +77,13 @@ class WaitForFailurePolicy(IntEnum):
     PROCEED = 1
 
 
+class StepDurability(IntEnum):
+    """When what follows a Step's result may leave the server [DUR-1, DUR-2]."""
+
+    SYNC = 0
+    ASYNC = 1
+
+
 class IdReusePolicy(IntEnum):
     """Whether a Flow ID may be started again [START-4]."""
 
@@ -185,6 +192,11 @@ class StepOptions(msgspec.Struct, array_like=True, frozen=True, gc=False):
     recovery: RecoveryStep | None = None
     priority: int | None = None
     """None means that of the Flow [LIMIT-7.7]."""
+    heartbeat_timeout_ms: int | None = None
+    """None and 0 are off [HB-1]."""
+    wait_for_durability: StepDurability | None = None
+    execute_durability: StepDurability | None = None
+    """None means that of the Flow [CFG-3]."""
 
 
 class StepPlan(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -35,6 +35,7 @@ class WorkerCommands:
             c.CloseStream: self._of_live_session(workforce.close_stream),
             c.AnswerPing: self._of_live_session(workforce.answer_ping),
             c.AcceptCall: self.accept_call,
+            c.Heartbeat: self.heartbeat,
             c.DeclineCall: self._of_live_session(self._deliveries.decline),
             c.CompleteCall: self.complete_call,
             c.FailCall: self.fail_call,
@@ -48,6 +49,11 @@ class WorkerCommands:
     def accept_call(self, _turn: Turn, command: c.AcceptCall) -> Answer:
         """The handler of a call runs now."""
         self._deliveries.accept(command)
+        return None
+
+    def heartbeat(self, turn: Turn, command: c.Heartbeat) -> Answer:
+        """The handler of a call shows that it lives."""
+        self._deliveries.heartbeat(turn, command)
         return None
 
     def complete_call(self, turn: Turn, command: c.CompleteCall) -> Answer:

@@ -20,10 +20,12 @@ from dexsdk import (
     PersistenceSchema,
     PullWorkerOptions,
     Registry,
+    RetryPolicy,
     Step,
     StepDecision,
     StepList,
     StepMovement,
+    StepOptions,
     Wait,
     Worker,
     WorkerOptions,
@@ -186,6 +188,9 @@ def test_dec_4_every_message_of_racing_producers_is_taken_or_its_publish_refused
                     with suppress(FlowAlreadyStartedError):
                         client.start_flow(flow, "drain", 0)
 
+        client.start_flow(flow, "drain", 0)
+        client.publish("drain", ORDERS, 500)
+        assert client.wait_for_flow("drain", WAIT_S).single_output(int) == 1
         producers = [threading.Thread(target=produce, args=(producer,)) for producer in range(5)]
         for producer in producers:
             producer.start()
@@ -193,5 +198,50 @@ def test_dec_4_every_message_of_racing_producers_is_taken_or_its_publish_refused
             producer.join()
         result = client.wait_for_flow("drain", WAIT_S)
         assert result.status is FlowStatus.COMPLETED
-        assert sorted(order for orders in flow.taken.values() for order in orders) == list(range(500))
+        assert sorted(order for orders in flow.taken.values() for order in orders) == list(range(501))
         assert client.describe_flow("drain").ordinal > 1
+
+
+# ---- heartbeats [HB-1..3] ----------------------------------------------------------------------------------------
+
+
+class Copy(Step[int]):
+    """Copies lines with a checkpoint after each; the first attempt falls silent on the way."""
+
+    def __init__(self, copied: list[int]) -> None:
+        self.copied = copied
+
+    def execute(self, context: Context, input: int) -> StepDecision:
+        done = context.last_heartbeat_value(int) or 0
+        for line in range(done + 1, input + 1):
+            self.copied.append(line)
+            context.heartbeat(line)
+            if line == 3 and context.attempt == 1:
+                while not context.is_cancellation_requested():
+                    threading.Event().wait(0.01)
+                break
+        return graceful_complete(context.attempt)
+
+    def get_step_options(self) -> StepOptions:
+        return StepOptions(heartbeat_timeout=0.5, execute_retry=RetryPolicy(initial_interval=0.05))
+
+
+class CopyFlow(Flow[int]):
+    def __init__(self) -> None:
+        self.copied: list[int] = []
+
+    def get_steps(self) -> StepList[int]:
+        return StepList.start_step(Copy(self.copied))
+
+
+def test_hb_1_a_silent_handler_is_canceled_and_the_next_attempt_goes_on_from_its_checkpoint(
+    server: ServerProcess,
+) -> None:
+    """[HB-2] The start Step's own options reach the server with the start."""
+    with served(server, flow := CopyFlow()) as client:
+        client.start_flow(flow, "copy", 6)
+        assert client.wait_for_flow("copy", WAIT_S).single_output(int) == 2
+        assert flow.copied == [1, 2, 3, 4, 5, 6]
+        (failed,) = happened(client, "copy", "ExecuteFailed")
+        assert failed.data["output"]["failure"]["error_type"] == "HEARTBEAT_TIMEOUT"
+        assert [beat.data["attempt"] for beat in happened(client, "copy", "HeartbeatReceived")] == [1, 2]

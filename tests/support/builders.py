@@ -278,6 +278,7 @@ def execute_failed(
     error: Failure | None = None,
     is_reported: bool = True,
     worker: str = WORKER,
+    heartbeat: bytes | None = None,
 ) -> e.ExecuteFailed:
     return e.ExecuteFailed(
         StepExecutionId(step_id),
@@ -288,6 +289,7 @@ def execute_failed(
         resolution,
         retry_at,
         is_reported,
+        heartbeat,
     )
 
 
@@ -301,6 +303,7 @@ def wait_for_failed(
     error: Failure | None = None,
     is_reported: bool = True,
     worker: str = WORKER,
+    heartbeat: bytes | None = None,
 ) -> e.WaitForFailed:
     return e.WaitForFailed(
         StepExecutionId(step_id),
@@ -311,11 +314,16 @@ def wait_for_failed(
         resolution,
         retry_at,
         is_reported,
+        heartbeat,
     )
 
 
 def lost(step_id: str = "A-1", attempt: int = 1, delivery: int = 1, reason: str = "SESSION_LOST") -> e.StepDeliveryLost:
     return e.StepDeliveryLost(StepExecutionId(step_id), attempt, delivery, WORKER, reason)
+
+
+def beat(value: bytes = b"", step_id: str = "A-1", attempt: int = 1, delivery: int = 1) -> e.HeartbeatReceived:
+    return e.HeartbeatReceived(StepExecutionId(step_id), attempt, delivery, value)
 
 
 def met(step_id: str, winners: tuple[int, ...], *consumed: tuple[int, tuple[str, ...]]) -> e.ConditionsMet:
@@ -512,6 +520,10 @@ def pong(session: int = 1, nonce: int = 1) -> c.AnswerPing:
 
 def accept(delivered: Token | None = None, session: int = 1, number: int = 1) -> c.AcceptCall:
     return c.AcceptCall(SessionId(session), StreamNumber(number), delivered or token())
+
+
+def heartbeat(value: bytes = b"", delivered: Token | None = None, session: int = 1, number: int = 1) -> c.Heartbeat:
+    return c.Heartbeat(SessionId(session), StreamNumber(number), delivered or token(), value)
 
 
 def decline(reason: str, delivered: Token | None = None, session: int = 1, number: int = 1) -> c.DeclineCall:

@@ -21,6 +21,7 @@ from dexd.core.values import (
 
 INVALID_RESULT = "INVALID_RESULT"
 METHOD_TIMEOUT = "METHOD_TIMEOUT"
+HEARTBEAT_TIMEOUT = "HEARTBEAT_TIMEOUT"
 NO_WORKER_AVAILABLE = "NO_WORKER_AVAILABLE"
 WORKER_LOST = "WORKER_LOST"
 LOSSES_MAX = 1
@@ -30,17 +31,25 @@ _DEFAULT_OPTIONS = StepOptions()
 
 
 def decide_attempt_failed(
-    run: RunState, step: StepExecution, failure: Failure, *, now: int, is_reported: bool = True
+    run: RunState,
+    step: StepExecution,
+    failure: Failure,
+    *,
+    now: int,
+    is_reported: bool = True,
+    heartbeat: bytes | None = None,
 ) -> list[Event]:
     """Fail the current attempt.
 
     1. Retry while the policy allows it [RETRY-1..6].
     2. wait_for exhausted: PROCEED runs execute, FAIL_FLOW ends the Flow [OPT-3].
     3. execute exhausted: the recovery Step gets the same input and the error, else the Flow ends [OPT-4].
+
+    `heartbeat` is the newest value that is not in the log yet; only another attempt of the method can use it [HB-2].
     """
     retry_at = next_attempt_at(step, failure, seed=run.seed, now=now)
     if retry_at is not None:
-        return [_failed(step, failure, Resolution.RETRY, retry_at, is_reported=is_reported)]
+        return [_failed(step, failure, Resolution.RETRY, retry_at, is_reported=is_reported, heartbeat=heartbeat)]
     options = step.options or _DEFAULT_OPTIONS
     if step.method is Method.WAIT_FOR:
         if options.wait_for_failure is WaitForFailurePolicy.PROCEED:
@@ -69,21 +78,31 @@ def decide_flow_failed(
     return [_failed(step, failure, Resolution.FAIL_FLOW, 0, is_reported=is_reported), *closing]
 
 
-def decide_delivery_lost(run: RunState, step: StepExecution, reason: str, *, now: int) -> list[Event]:
+def decide_delivery_lost(
+    run: RunState, step: StepExecution, reason: str, *, now: int, heartbeat: bytes | None = None
+) -> list[Event]:
     """[LOST-1] The first loss in an attempt is redelivered at once and costs no attempt.
 
-    [LOST-2] A second one fails the attempt with WORKER_LOST and normal backoff, so that a handler that kills its
-    workers cannot spin.
+    [LOST-2] A second one, or one after a heartbeat, fails the attempt with WORKER_LOST and normal backoff, so that a
+    handler that kills its workers cannot spin.
     """
     lost = StepDeliveryLost(step.step_execution_id, step.attempt, step.delivery, step.worker_id, reason)
-    if step.losses < LOSSES_MAX:
+    if step.losses < LOSSES_MAX and not step.has_heartbeat:
         return [lost]
-    detail = f"attempt {step.attempt} lost its worker {step.losses + 1} times, last {step.worker_id} ({reason})"
-    return [lost, *decide_attempt_failed(run, step, Failure(WORKER_LOST, detail), now=now, is_reported=False)]
+    times = "after a heartbeat" if step.has_heartbeat else f"{step.losses + 1} times"
+    detail = f"attempt {step.attempt} lost its worker {times}, last {step.worker_id} ({reason})"
+    failure = Failure(WORKER_LOST, detail)
+    return [lost, *decide_attempt_failed(run, step, failure, now=now, is_reported=False, heartbeat=heartbeat)]
 
 
 def _failed(
-    step: StepExecution, failure: Failure, resolution: Resolution, retry_at: int, *, is_reported: bool
+    step: StepExecution,
+    failure: Failure,
+    resolution: Resolution,
+    retry_at: int,
+    *,
+    is_reported: bool,
+    heartbeat: bytes | None = None,
 ) -> WaitForFailed | ExecuteFailed:
     event = WaitForFailed if step.method is Method.WAIT_FOR else ExecuteFailed
     return event(
@@ -95,6 +114,7 @@ def _failed(
         resolution,
         retry_at,
         is_reported,
+        heartbeat,
     )
 
 

@@ -109,6 +109,12 @@ def _step_delivery_lost(state: RunState, event: e.StepDeliveryLost, at: int) -> 
     step.workers_lost += 1
 
 
+def _heartbeat_received(state: RunState, event: e.HeartbeatReceived, at: int) -> None:
+    step = state.steps[event.step_execution_id]
+    step.heartbeat = event.value
+    step.has_heartbeat = True
+
+
 def _wait_for_completed(state: RunState, event: e.WaitForCompleted, at: int) -> None:
     step = state.steps[event.step_execution_id]
     _accept(state, step)
@@ -225,6 +231,9 @@ def _attempt_failed(state: RunState, step: StepExecution, event: e.WaitForFailed
     step.delivery = 0
     step.losses = 0
     step.retry_at = event.retry_at
+    step.has_heartbeat = False
+    if event.heartbeat is not None:
+        step.heartbeat = event.heartbeat
 
 
 def _begin_execute(step: StepExecution) -> None:
@@ -237,6 +246,8 @@ def _begin_execute(step: StepExecution) -> None:
     step.losses = 0
     step.first_attempt_at = 0
     step.failure = None
+    step.heartbeat = b""
+    step.has_heartbeat = False
 
 
 def _accept(state: RunState, step: StepExecution) -> None:
@@ -322,6 +333,7 @@ _FOLDS: dict[type[e.Event], Callable[[RunState, Any, int], None]] = {
     e.StepDispatched: _step_dispatched,
     e.StepDeclined: _step_declined,
     e.StepDeliveryLost: _step_delivery_lost,
+    e.HeartbeatReceived: _heartbeat_received,
     e.WaitForCompleted: _wait_for_completed,
     e.WaitForFailed: _wait_for_failed,
     e.ConditionsMet: _conditions_met,

@@ -70,6 +70,10 @@ class StepExecution(msgspec.Struct, array_like=True, gc=False):
     failure: Failure | None = None
     """Last failure of the current method [OPT-6]."""
     wait_for_failed: bool = False
+    heartbeat: bytes = b""
+    """Newest recorded heartbeat value of the current method; `b""` is none [HB-2]."""
+    has_heartbeat: bool = False
+    """Whether the current attempt showed life, so that losing its worker fails it [LOST-2]."""
     wait: Wait | None = None
     fired: tuple[int, ...] = ()
     """Indexes of the Wait's timers that fired or were skipped."""

@@ -50,6 +50,7 @@ STEP_TRANSITIONS: tuple[StepTransition, ...] = (
     StepTransition(_BACKOFF, e.StepDispatched, _RUNNING),
     StepTransition(_RUNNING, e.StepDeclined, _READY),
     StepTransition(_RUNNING, e.StepDeliveryLost, _READY),
+    StepTransition(_RUNNING, e.HeartbeatReceived, _RUNNING),
     StepTransition(_RUNNING, e.WaitForCompleted, _WAITING, "conditions"),
     StepTransition(_RUNNING, e.WaitForCompleted, _READY, "skip_immediately"),
     *(StepTransition(phase, e.WaitForFailed, _READY, "PROCEED") for phase in _WANTS_OR_HAS_WORKER),

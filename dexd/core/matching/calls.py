@@ -47,6 +47,19 @@ class RpcCall:
     losses: int = 0
 
 
+class Pulse(msgspec.Struct, eq=False, gc=False):
+    """Signs of life of the current delivery, for a call that has or owes some [HB-1..3]."""
+
+    timeout_ms: int
+    """Longest time without one; 0 is off."""
+    seen_at: int
+    """Hand-over, or the last heartbeat since."""
+    logged_at: int = 0
+    """When a heartbeat was recorded last."""
+    unlogged: bytes | None = None
+    """The newest value, when it is not in the log."""
+
+
 class Call(msgspec.Struct, eq=False, gc=False):
     """One Step method or RPC that wants a worker or has one."""
 
@@ -86,6 +99,8 @@ class Call(msgspec.Struct, eq=False, gc=False):
     method_deadline: int = 0
     timeout_ms: int = 0
     """Timeout of the method, from hand-over."""
+    pulse: Pulse | None = None
+    """None without heartbeats and without a timeout for them; outlives the delivery until the next one."""
 
     @property
     def call_id(self) -> CallId | StepExecutionId:
@@ -154,3 +169,10 @@ class Call(msgspec.Struct, eq=False, gc=False):
         stream, self.stream, self.token, self.is_accepted = self.stream, None, None, False
         self.stage = CallStage.HELD
         return None if stream is None else stream.number
+
+
+def step_of(call: Call) -> StepExecution:
+    """The Step execution whose call it is; not for an RPC's."""
+    step = call.step
+    assert step is not None
+    return step

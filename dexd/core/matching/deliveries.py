@@ -1,9 +1,10 @@
 """What becomes of a delivery: result, failure, decline, loss or timeout [DELIV-1..3, LOST-1..3]."""
 
-from dexd.core.commands import AcceptCall, CompleteCall, DeclineCall, FailCall
+from dexd.core.commands import AcceptCall, CompleteCall, DeclineCall, FailCall, Heartbeat
 from dexd.core.effects import AcknowledgeResult
 from dexd.core.events import StaleResultRejected, StepDeclined
 from dexd.core.flow.decide_failure import (
+    HEARTBEAT_TIMEOUT,
     METHOD_TIMEOUT,
     NO_WORKER_AVAILABLE,
     decide_attempt_failed,
@@ -12,8 +13,10 @@ from dexd.core.flow.decide_failure import (
 from dexd.core.flow.decide_output import decide_execute_completed, decide_wait_for_completed
 from dexd.core.flow.state import RunState
 from dexd.core.ids import StepExecutionId, StreamNumber, WorkerId
-from dexd.core.matching.calls import NOT_ACCEPTED, Call, CallStage
-from dexd.core.matching.dispatcher import Dispatcher, HoldDue, step_of
+from dexd.core.matching.calls import NOT_ACCEPTED, Call, CallStage, step_of
+from dexd.core.matching.deadline_keys import HoldDue
+from dexd.core.matching.dispatcher import Dispatcher
+from dexd.core.matching.heartbeats import take_unlogged
 from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.matching.sessions import Session, Worker
 from dexd.core.turn import Turn
@@ -29,11 +32,12 @@ FLOW_CLOSED = "FLOW_CLOSED"
 class Deliveries:
     """Settles deliveries. A result counts only with the token of the current delivery [DELIV-2]."""
 
-    __slots__ = ("_dispatcher", "_rpcs")
+    __slots__ = ("_dispatcher", "_heartbeats", "_rpcs")
 
     def __init__(self, dispatcher: Dispatcher, rpcs: RpcDesk) -> None:
         self._dispatcher = dispatcher
         self._rpcs = rpcs
+        self._heartbeats = dispatcher.heartbeats
 
     # ---- what workers say ----
 
@@ -57,9 +61,20 @@ class Deliveries:
         if call.rpc is not None:
             self._rpcs.fail(turn, call, command.failure)
             return
-        turn.emit_all(call.run, decide_attempt_failed(call.run, step_of(call), command.failure, now=turn.now))
+        heartbeat = take_unlogged(call)
+        turn.emit_all(
+            call.run,
+            decide_attempt_failed(call.run, step_of(call), command.failure, now=turn.now, heartbeat=heartbeat),
+        )
 
-    def accept(self, command: AcceptCall) -> None:
+    def heartbeat(self, turn: Turn, command: Heartbeat) -> None:
+        """The handler of a call shows that it lives; of an RPC nothing else is kept [HB-2]."""
+        self.accept(command)
+        call = self._dispatcher.call_of(command.token)
+        if call is not None and call.rpc is None:
+            self._heartbeats.receive(turn, call, command.value)
+
+    def accept(self, command: AcceptCall | Heartbeat) -> None:
         """The handler has started: from now on only its method timeout bounds it."""
         call = self._dispatcher.call_of(command.token)
         if call is not None and call.stage is CallStage.ASSIGNED:
@@ -183,16 +198,30 @@ class Deliveries:
 
     def _time_out(self, turn: Turn, call: Call) -> None:
         """[OPT-2] The attempt took longer than its timeout; its handler is told, its result will be refused."""
-        self._dispatcher.cancel_delivery(turn, call, "TIMEOUT")
         if call.rpc is not None:
+            self._dispatcher.cancel_delivery(turn, call, "TIMEOUT")
             self._rpcs.time_out(turn, call)
             return
+        waited = f"ran longer than {self._dispatcher.method_timeout(call)} ms"
+        self._give_up(turn, call, METHOD_TIMEOUT, waited)
+
+    def heartbeat_due(self, turn: Turn, call: Call) -> None:
+        """A delivered call may have shown no life for its heartbeat timeout [HB-1]."""
+        pulse = call.pulse
+        if pulse is not None and self._heartbeats.is_overdue(turn, call, pulse):
+            self._give_up(turn, call, HEARTBEAT_TIMEOUT, f"sent no heartbeat for {pulse.timeout_ms} ms")
+
+    def _give_up(self, turn: Turn, call: Call, error_type: str, what: str) -> None:
+        """Fail the attempt of a call that is running; its handler is told, its result will be refused."""
         step = step_of(call)
-        detail = (
-            f"{step.step_execution_id} ran longer than {self._dispatcher.method_timeout(call)} ms on {call.worker_id}"
+        failure = Failure(error_type, f"{step.step_execution_id} {what} on {call.worker_id}")
+        self._dispatcher.cancel_delivery(turn, call, "TIMEOUT")
+        turn.emit_all(
+            call.run,
+            decide_attempt_failed(
+                call.run, step, failure, now=turn.now, is_reported=False, heartbeat=take_unlogged(call)
+            ),
         )
-        failure = Failure(METHOD_TIMEOUT, detail)
-        turn.emit_all(call.run, decide_attempt_failed(call.run, step, failure, now=turn.now, is_reported=False))
 
     def lose(self, turn: Turn, call: Call, reason: str, *, avoided: WorkerId | None = None) -> None:
         """The delivery's worker is gone before any result [LOST-1, LOST-2, RPC-8]."""
@@ -204,7 +233,7 @@ class Deliveries:
         if step.step_execution_id not in call.run.steps:
             # Another loss of the same turn ended the Flow; the call goes with it.
             return
-        events = decide_delivery_lost(call.run, step, reason, now=turn.now)
+        events = decide_delivery_lost(call.run, step, reason, now=turn.now, heartbeat=take_unlogged(call))
         turn.emit_all(call.run, events)
         if len(events) == 1:
             # Redelivered, still the same attempt. Whatever else follows is the business of `reconcile`.

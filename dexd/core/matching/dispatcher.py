@@ -4,16 +4,16 @@ Every open call is derived from state: `reconcile` compares one Step execution w
 It serves live handling and recovery alike, so there is one path only.
 """
 
-from typing import NamedTuple, TypeAlias
-
 from dexd.core.config import AVOID_MS, CANCEL_GRACE_MS, DECLINED_OFFERS_MAX, KernelConfig
 from dexd.core.deadlines import Deadlines
 from dexd.core.effects import AssignCall, CancelCall
 from dexd.core.events import StepDispatched
 from dexd.core.flow.standing import priority_of
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
-from dexd.core.ids import CallId, SessionId, StepExecutionId, WorkerId
-from dexd.core.matching.calls import Call, CallKey, CallStage
+from dexd.core.ids import CallId, StepExecutionId, WorkerId
+from dexd.core.matching.calls import Call, CallKey, CallStage, step_of
+from dexd.core.matching.deadline_keys import DeadlineKey, HoldDue
+from dexd.core.matching.heartbeats import Heartbeats
 from dexd.core.matching.matcher import Matcher
 from dexd.core.matching.sessions import Stream, Worker
 from dexd.core.matching.snapshots import rpc_snapshot, step_snapshot
@@ -21,30 +21,26 @@ from dexd.core.turn import Turn
 from dexd.core.values import DeclinedOffer, FlowStatus, Method, Token
 
 
-class PingDue(NamedTuple):
-    """Deadline key: the session wants a Ping, or owes a Pong."""
-
-    session_id: SessionId
-
-
-class HoldDue(NamedTuple):
-    """Deadline key: offers to a worker that said NO_CAPACITY may go out again."""
-
-    worker_id: WorkerId
-
-
-DeadlineKey: TypeAlias = CallKey | PingDue | HoldDue
-
-
 class Dispatcher:
     """Open calls and their way to streams."""
 
-    __slots__ = ("_eased", "_freed", "calls", "config", "deadlines", "delivered", "is_shutting_down", "matcher")
+    __slots__ = (
+        "_eased",
+        "_freed",
+        "calls",
+        "config",
+        "deadlines",
+        "delivered",
+        "heartbeats",
+        "is_shutting_down",
+        "matcher",
+    )
 
     def __init__(self, config: KernelConfig) -> None:
         self.config = config
         self.matcher = Matcher()
         self.deadlines: Deadlines[DeadlineKey] = Deadlines()
+        self.heartbeats = Heartbeats(self.deadlines)
         self.calls: dict[CallKey, Call] = {}
         self.delivered: dict[WorkerId, dict[CallKey, Call]] = {}
         """Calls that a worker has, or had when its session broke."""
@@ -110,6 +106,8 @@ class Dispatcher:
         call.method_deadline = step.deadline
         self.note_delivered(call, step.worker_id, step.incarnation)
         self.detach(call, now=turn.now)
+        if step.options is not None and step.options.heartbeat_timeout_ms:
+            self.heartbeats.begin(call, step.options.heartbeat_timeout_ms, now=turn.now)
 
     # ---- calls to streams ----
 
@@ -202,6 +200,11 @@ class Dispatcher:
             turn.emit(call.run, self._dispatched(call, step, worker, now=now))
             token = step.token(call.run.run_id)
             snapshot = step_snapshot(call.run, step, token)
+            options = step.options
+            if options is not None and options.heartbeat_timeout_ms:
+                self.heartbeats.begin(call, options.heartbeat_timeout_ms, now=turn.now)
+            elif call.pulse is not None:
+                call.pulse = None
         else:
             assert call.rpc is not None
             call.rpc.delivery += 1
@@ -295,6 +298,8 @@ class Dispatcher:
         if not calls:
             del self.delivered[call.worker_id]
         self.deadlines.disarm(call.key)
+        if call.pulse is not None:
+            self.heartbeats.end(call)
         call.take_off()
 
     def cancel_delivery(self, turn: Turn, call: Call, reason: str, *, grace_ms: int = 0) -> None:
@@ -383,13 +388,6 @@ class Dispatcher:
         """The open call whose current delivery the token names, or None when the token is stale."""
         call = self.calls.get((token.run_id, token.call))
         return call if call is not None and call.token == token else None
-
-
-def step_of(call: Call) -> StepExecution:
-    """The Step execution whose call it is; not for an RPC's."""
-    step = call.step
-    assert step is not None
-    return step
 
 
 def _cancel_terms(run: RunState) -> tuple[str, int]:

@@ -26,6 +26,8 @@ def step_snapshot(run: RunState, step: StepExecution, token: Token) -> CallSnaps
         step.locals if is_execute else {},
         step.recovery_error,
         is_execute and step.wait_for_failed,
+        step.heartbeat,
+        0 if step.options is None else step.options.heartbeat_timeout_ms or 0,
     )
 
 

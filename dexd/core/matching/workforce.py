@@ -16,8 +16,9 @@ from dexd.core.effects import (
 from dexd.core.flow.state import RunState
 from dexd.core.ids import QueueName, RunId, SessionId, StreamNumber, WorkerId
 from dexd.core.matching.calls import Call, CallStage
+from dexd.core.matching.deadline_keys import HoldDue, PingDue
 from dexd.core.matching.deliveries import STALE, Deliveries
-from dexd.core.matching.dispatcher import Dispatcher, HoldDue, PingDue
+from dexd.core.matching.dispatcher import Dispatcher
 from dexd.core.matching.sessions import Session, Stream, Worker
 from dexd.core.rejections import Code, Rejection
 from dexd.core.turn import Turn

@@ -231,12 +231,21 @@ class StepOptions(_message.Message):
     WAIT_FOR_FAILURE_FIELD_NUMBER: _builtins.int
     NON_RETRYABLE_ERRORS_FIELD_NUMBER: _builtins.int
     RECOVERY_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_DURABILITY_FIELD_NUMBER: _builtins.int
+    EXECUTE_DURABILITY_FIELD_NUMBER: _builtins.int
     wait_for_timeout_ms: _builtins.int
     """Timeout of one wait_for call, from hand-over."""
     execute_timeout_ms: _builtins.int
     """Timeout of one execute call, from hand-over."""
     wait_for_failure: _builtins.int
     """0 = fail the Flow, 1 = proceed to execute."""
+    heartbeat_timeout_ms: _builtins.int
+    """Longest time without a heartbeat, since hand-over or the last one; unset and 0 are off."""
+    wait_for_durability: _builtins.int
+    """When what follows wait_for may leave the server: 0 = after its commit, 1 = before. Unset means that of the Flow."""
+    execute_durability: _builtins.int
+    """The same for execute."""
     @_builtins.property
     def wait_for_retry(self) -> Global___RetryPolicy:
         """Retries of wait_for."""
@@ -263,27 +272,42 @@ class StepOptions(_message.Message):
         wait_for_failure: _builtins.int = ...,
         non_retryable_errors: _abc.Iterable[_builtins.str] | None = ...,
         recovery: Global___RecoveryStep | None = ...,
+        heartbeat_timeout_ms: _builtins.int | None = ...,
+        wait_for_durability: _builtins.int | None = ...,
+        execute_durability: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_execute_retry", b"_execute_retry", "_execute_timeout_ms", b"_execute_timeout_ms", "_recovery", b"_recovery", "_wait_for_retry", b"_wait_for_retry", "_wait_for_timeout_ms", b"_wait_for_timeout_ms", "execute_retry", b"execute_retry", "execute_timeout_ms", b"execute_timeout_ms", "recovery", b"recovery", "wait_for_retry", b"wait_for_retry", "wait_for_timeout_ms", b"wait_for_timeout_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_execute_durability", b"_execute_durability", "_execute_retry", b"_execute_retry", "_execute_timeout_ms", b"_execute_timeout_ms", "_heartbeat_timeout_ms", b"_heartbeat_timeout_ms", "_recovery", b"_recovery", "_wait_for_durability", b"_wait_for_durability", "_wait_for_retry", b"_wait_for_retry", "_wait_for_timeout_ms", b"_wait_for_timeout_ms", "execute_durability", b"execute_durability", "execute_retry", b"execute_retry", "execute_timeout_ms", b"execute_timeout_ms", "heartbeat_timeout_ms", b"heartbeat_timeout_ms", "recovery", b"recovery", "wait_for_durability", b"wait_for_durability", "wait_for_retry", b"wait_for_retry", "wait_for_timeout_ms", b"wait_for_timeout_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_execute_retry", b"_execute_retry", "_execute_timeout_ms", b"_execute_timeout_ms", "_recovery", b"_recovery", "_wait_for_retry", b"_wait_for_retry", "_wait_for_timeout_ms", b"_wait_for_timeout_ms", "execute_retry", b"execute_retry", "execute_timeout_ms", b"execute_timeout_ms", "non_retryable_errors", b"non_retryable_errors", "recovery", b"recovery", "wait_for_failure", b"wait_for_failure", "wait_for_retry", b"wait_for_retry", "wait_for_timeout_ms", b"wait_for_timeout_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_execute_durability", b"_execute_durability", "_execute_retry", b"_execute_retry", "_execute_timeout_ms", b"_execute_timeout_ms", "_heartbeat_timeout_ms", b"_heartbeat_timeout_ms", "_recovery", b"_recovery", "_wait_for_durability", b"_wait_for_durability", "_wait_for_retry", b"_wait_for_retry", "_wait_for_timeout_ms", b"_wait_for_timeout_ms", "execute_durability", b"execute_durability", "execute_retry", b"execute_retry", "execute_timeout_ms", b"execute_timeout_ms", "heartbeat_timeout_ms", b"heartbeat_timeout_ms", "non_retryable_errors", b"non_retryable_errors", "recovery", b"recovery", "wait_for_durability", b"wait_for_durability", "wait_for_failure", b"wait_for_failure", "wait_for_retry", b"wait_for_retry", "wait_for_timeout_ms", b"wait_for_timeout_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__execute_durability: _TypeAlias = _typing.Literal["execute_durability"]  # noqa: Y015
+    _WhichOneofArgType__execute_durability: _TypeAlias = _typing.Literal["_execute_durability", b"_execute_durability"]  # noqa: Y015
     _WhichOneofReturnType__execute_retry: _TypeAlias = _typing.Literal["execute_retry"]  # noqa: Y015
     _WhichOneofArgType__execute_retry: _TypeAlias = _typing.Literal["_execute_retry", b"_execute_retry"]  # noqa: Y015
     _WhichOneofReturnType__execute_timeout_ms: _TypeAlias = _typing.Literal["execute_timeout_ms"]  # noqa: Y015
     _WhichOneofArgType__execute_timeout_ms: _TypeAlias = _typing.Literal["_execute_timeout_ms", b"_execute_timeout_ms"]  # noqa: Y015
+    _WhichOneofReturnType__heartbeat_timeout_ms: _TypeAlias = _typing.Literal["heartbeat_timeout_ms"]  # noqa: Y015
+    _WhichOneofArgType__heartbeat_timeout_ms: _TypeAlias = _typing.Literal["_heartbeat_timeout_ms", b"_heartbeat_timeout_ms"]  # noqa: Y015
     _WhichOneofReturnType__recovery: _TypeAlias = _typing.Literal["recovery"]  # noqa: Y015
     _WhichOneofArgType__recovery: _TypeAlias = _typing.Literal["_recovery", b"_recovery"]  # noqa: Y015
+    _WhichOneofReturnType__wait_for_durability: _TypeAlias = _typing.Literal["wait_for_durability"]  # noqa: Y015
+    _WhichOneofArgType__wait_for_durability: _TypeAlias = _typing.Literal["_wait_for_durability", b"_wait_for_durability"]  # noqa: Y015
     _WhichOneofReturnType__wait_for_retry: _TypeAlias = _typing.Literal["wait_for_retry"]  # noqa: Y015
     _WhichOneofArgType__wait_for_retry: _TypeAlias = _typing.Literal["_wait_for_retry", b"_wait_for_retry"]  # noqa: Y015
     _WhichOneofReturnType__wait_for_timeout_ms: _TypeAlias = _typing.Literal["wait_for_timeout_ms"]  # noqa: Y015
     _WhichOneofArgType__wait_for_timeout_ms: _TypeAlias = _typing.Literal["_wait_for_timeout_ms", b"_wait_for_timeout_ms"]  # noqa: Y015
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__execute_durability) -> _WhichOneofReturnType__execute_durability | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__execute_retry) -> _WhichOneofReturnType__execute_retry | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__execute_timeout_ms) -> _WhichOneofReturnType__execute_timeout_ms | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__heartbeat_timeout_ms) -> _WhichOneofReturnType__heartbeat_timeout_ms | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__recovery) -> _WhichOneofReturnType__recovery | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__wait_for_durability) -> _WhichOneofReturnType__wait_for_durability | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__wait_for_retry) -> _WhichOneofReturnType__wait_for_retry | None: ...
     @_typing.overload

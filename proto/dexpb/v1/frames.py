@@ -52,6 +52,10 @@ DECISION_FORCE_COMPLETE_IF_CHANNELS_EMPTY = 5
 WAIT_FAILURE_FAIL_FLOW = 0
 WAIT_FAILURE_PROCEED = 1
 
+# When what follows a Step's result may leave the server [DUR-1, DUR-2].
+DURABILITY_SYNC = 0
+DURABILITY_ASYNC = 1
+
 # Decline reasons.
 DECLINE_NO_CAPACITY = "NO_CAPACITY"
 DECLINE_UNKNOWN_STEP = "UNKNOWN_STEP"
@@ -109,6 +113,11 @@ class StepOptions(msgspec.Struct, array_like=True, frozen=True):
     non_retryable_errors: tuple[str, ...] = ()
     """Qualified class names; a failure whose ``error_classes`` has one of them exhausts retries at once [RETRY-5]."""
     recovery: RecoveryStep | None = None
+    heartbeat_timeout_ms: int | None = None
+    """Longest time without a heartbeat since hand-over or the last one; None and 0 are off [HB-1]."""
+    wait_for_durability: int | None = None
+    execute_durability: int | None = None
+    """DURABILITY_*; None means that of the Flow [CFG-3]."""
 
 
 class StepDescriptor(msgspec.Struct, array_like=True, frozen=True):
@@ -297,11 +306,12 @@ class Failed(msgspec.Struct, array_like=True, frozen=True, tag=7):
 
 
 class Heartbeat(msgspec.Struct, array_like=True, frozen=True, tag=8):
-    """Progress of a running call."""
+    """A running handler lives. Workers send at most a few in a second and the newest value only [HB-2]."""
 
     stream: int
     token: Token
     value: bytes = b""
+    """For the next attempt, at most 64 KiB; ``b""`` is none, and clears an earlier one [HB-3]."""
 
 
 class Pong(msgspec.Struct, array_like=True, frozen=True, tag=9):
@@ -369,6 +379,10 @@ class Assign(msgspec.Struct, array_like=True, frozen=True, tag=35):
     locals: dict[str, bytes] = {}
     recovery_error: RecoveryError | None = None
     wait_for_failed: bool = False
+    heartbeat: bytes = b""
+    """Newest heartbeat value of earlier deliveries and attempts of this method; ``b""`` is none [HB-2]."""
+    heartbeat_timeout_ms: int = 0
+    """The handler must send a heartbeat at least this often; 0 is never [HB-1]."""
 
 
 class Cancel(msgspec.Struct, array_like=True, frozen=True, tag=36):

@@ -9,8 +9,8 @@ from dexd.codec.flow_requests import Minted
 from dexd.core.commands import StartFlow, UpdateFlowConfig
 from dexd.core.ids import FlowId, RequestId, RunId
 from dexd.core.rejections import Code, Rejection
-from dexd.core.terms import ActiveStepSearchMode, FlowConfig, FlowRetry, FlowTerms, FlowTimeoutPolicy, StepDurability
-from dexd.core.values import RetryPolicy, StepOptions, StepPlan
+from dexd.core.terms import ActiveStepSearchMode, FlowConfig, FlowRetry, FlowTerms, FlowTimeoutPolicy
+from dexd.core.values import RetryPolicy, StepDurability, StepOptions, StepPlan
 from dexpb.v1 import flow_service_pb2 as pb
 
 MINTED = Minted(RunId("minted-run"), 42, RequestId("minted-request"))

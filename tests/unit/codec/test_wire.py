@@ -57,7 +57,7 @@ def only_command(*parts: Any) -> c.WorkerCommand:
         (frames.Decline(1, SENT, "DRAINING"), c.DeclineCall(SESSION, STREAM, TOKEN, "DRAINING")),
         (frames.Decline(1, SENT, "\0"), c.DeclineCall(SESSION, STREAM, TOKEN, "UNREADABLE")),
         (frames.Accepted(1, SENT), c.AcceptCall(SESSION, STREAM, TOKEN)),
-        (frames.Heartbeat(1, SENT, b"1"), c.AcceptCall(SESSION, STREAM, TOKEN)),
+        (frames.Heartbeat(1, SENT, b"1"), c.Heartbeat(SESSION, STREAM, TOKEN, b"1")),
         (frames.Pong(5), c.AnswerPing(SESSION, 5)),
         (frames.Goodbye(), c.DrainSession(SESSION)),
     ],

@@ -3,7 +3,8 @@
 from dexd.core.events import FlowConfigUpdated
 from dexd.core.outcome import FlowConfigAccepted
 from dexd.core.rejections import Code
-from dexd.core.terms import ActiveStepSearchMode, FlowConfig, StepDurability
+from dexd.core.terms import ActiveStepSearchMode, FlowConfig
+from dexd.core.values import StepDurability
 from tests.support.builders import closed, digest, plan, record, scheduled, start, started, terms, update_config
 from tests.support.given import given
 

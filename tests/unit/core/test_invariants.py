@@ -14,7 +14,7 @@ from dexd.core.ids import CallId, RunId, SessionId, StepExecutionId, StreamNumbe
 from dexd.core.invariants import violations
 from dexd.core.kernel import Kernel
 from dexd.core.matching.calls import Call, CallStage
-from dexd.core.matching.dispatcher import HoldDue, PingDue
+from dexd.core.matching.deadline_keys import HoldDue, PingDue
 from dexd.core.matching.sessions import Worker
 from dexd.core.outcome import RecordedEvent
 from dexd.core.values import FlowStatus, Message, Method, TimerId

@@ -69,6 +69,7 @@ EXAMPLES: dict[tuple[type[e.Event], str], e.Event] = {
     (e.StepDispatched, ""): DISPATCHED,
     (e.StepDeclined, ""): e.StepDeclined(STEP, 1, 1, WORKER, "NO_CAPACITY"),
     (e.StepDeliveryLost, ""): e.StepDeliveryLost(STEP, 1, 1, WORKER, "gone"),
+    (e.HeartbeatReceived, ""): e.HeartbeatReceived(STEP, 1, 1, b"1"),
     (e.WaitForCompleted, "conditions"): WAITS,
     (e.WaitForCompleted, "skip_immediately"): e.WaitForCompleted(STEP, 1, 1, Wait(WaitKind.SKIP)),
     (e.WaitForFailed, "PROCEED"): wait_for_failed(Resolution.PROCEED),

@@ -1,5 +1,6 @@
 """What handlers learn of their call and record besides definitions [CTX-1..4, ID-8..12, STEP-5, STEP-6, WAIT-11]."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,12 +14,14 @@ from dexsdk import (
     Channel,
     Context,
     RecoveryError,
+    Registry,
     RPCResult,
     StepDecision,
     ValueTooLargeError,
     Wait,
     dead_end,
 )
+from dexsdk._invoker import Invoker, PreparedCall
 from tests.unit.dexsdk.calls import assign, prepare, run, run_to_failure
 from tests.unit.dexsdk.flows import Body, ScriptedFlow
 
@@ -242,3 +245,57 @@ def test_ctx_4_log_records_say_which_call_they_belong_to(caplog: pytest.LogCaptu
     (record,) = caplog.records
     fields = {"flow_id": "flow-1", "run_id": "run-1", "step_execution_id": "Scripted-1", "attempt": 2}
     assert fields.items() <= vars(record).items()
+
+
+class Beats:
+    """Takes the heartbeats of a handler."""
+
+    def __init__(self) -> None:
+        self.values: list[bytes] = []
+
+    def heartbeat(self, value: bytes) -> None:
+        self.values.append(value)
+
+
+def test_hb_2_heartbeat_takes_any_value_and_none_clears_it() -> None:
+    """[CTX-2] It never waits, and may be awaited."""
+    beats = Beats()
+
+    def execute(context: Context) -> StepDecision:
+        context.heartbeat({"b": 2, "a": 1})
+        asyncio.run(awaited(context))
+        context.heartbeat(None)
+        return dead_end()
+
+    async def awaited(context: Context) -> None:
+        await context.heartbeat(7)
+
+    flow = ScriptedFlow(execute=execute)
+    prepared = Invoker(Registry([flow])).prepare(assign(flow, "Scripted"), beats)
+    assert isinstance(prepared, PreparedCall)
+    assert isinstance(prepared.run(), frames.Output)
+    assert beats.values == [b'{"a":1,"b":2}', b"7", b""]
+
+
+def test_hb_2_last_heartbeat_value_is_that_of_earlier_attempts() -> None:
+    assert seen_by_execute(lambda context: context.last_heartbeat_value(int)) is None
+    assert seen_by_execute(lambda context: context.last_heartbeat_value(int), heartbeat=b"5") == 5
+    failure = run_to_failure(
+        ScriptedFlow(execute=lambda context: context.last_heartbeat_value(int)), "Scripted", heartbeat=b'"5"'
+    )
+    assert failure.error_type == "ValueMappingError"
+    assert "heartbeat" in failure.detail
+
+
+def test_hb_3_a_heartbeat_value_has_at_most_64_kib() -> None:
+    largest = "x" * (64 * 1024 - 2)
+    assert seen_by_execute(lambda context: context.heartbeat(largest)) is not None
+    failure = run_to_failure(ScriptedFlow(execute=lambda context: context.heartbeat(largest + "x")), "Scripted")
+    assert failure.error_type == "ValueTooLargeError"
+    assert "size 65537, the limit is 65536" in failure.detail
+
+
+def test_val_5_a_heartbeat_that_cannot_be_encoded_says_where() -> None:
+    failure = run_to_failure(ScriptedFlow(execute=lambda context: context.heartbeat(float("nan"))), "Scripted")
+    assert failure.error_type == "ValueMappingError"
+    assert "Step 'Scripted', execute, heartbeat" in failure.detail

@@ -20,6 +20,9 @@ class Sink:
     def finish(self, ended: Sequence[Ended]) -> None:
         self.batches.put_nowait(ended)
 
+    def heartbeat(self, delivery: Delivery) -> None:
+        raise AssertionError(f"{delivery} had a heartbeat")
+
     def skip(self, delivery: Delivery) -> None:
         raise AssertionError(f"{delivery} was skipped")
 
