@@ -14,9 +14,9 @@ import grpc
 
 from dexpb.v1 import flow_service_pb2 as pb
 from dexsdk._backoff import Backoff
+from dexsdk._carriers import ByteStream, StreamSource
 from dexsdk._conversation import BUDGET_S
 from dexsdk._replies import to_history_events
-from dexsdk._server_channel import ServerChannel
 from dexsdk._status import PERMANENT_CODES, RemoteStatus, status_of_call
 from dexsdk.results import HistoryEvent
 
@@ -31,12 +31,12 @@ _FINAL_CODES = PERMANENT_CODES | {"NOT_FOUND"}
 class HistoryWatch:
     """The events of one Flow from an event ID on, until the Flow is closed and all its events were given."""
 
-    def __init__(self, channel: ServerChannel, flow_id: str, from_event_id: int) -> None:
+    def __init__(self, channel: StreamSource, flow_id: str, from_event_id: int) -> None:
         self._channel = channel
         self._flow_id = flow_id
         self._next_event_id = from_event_id
         self._lock = threading.Lock()
-        self._call: grpc.Call | None = None
+        self._call: ByteStream | None = None
         self._closed = threading.Event()
 
     def events(self) -> Iterator[HistoryEvent]:
@@ -74,9 +74,7 @@ class HistoryWatch:
         with self._lock:
             if self._closed.is_set():
                 return
-            call = self._call = self._channel.unary_stream(WATCH_PATH)(
-                request.SerializeToString(), metadata=self._channel.metadata()
-            )
+            call = self._call = self._channel.open_stream(WATCH_PATH, request.SerializeToString())
         for message in call:
             (event,) = to_history_events([pb.HistoryEvent.FromString(message)])
             self._next_event_id = event.event_id + 1

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import grpc
 
+from dexsdk._carriers import ByteStream
 from dexsdk.credentials import Credential, TlsOptions
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
@@ -51,9 +52,10 @@ class ServerChannel:
         """Give a bidirectional method whose messages are bytes."""
         return self._channel.stream_stream(method)
 
-    def unary_stream(self, method: str) -> "grpc.UnaryStreamMultiCallable[bytes, bytes]":
-        """Give a method that streams its answer, in bytes."""
-        return self._channel.unary_stream(method)
+    def open_stream(self, method: str, body: bytes) -> ByteStream:
+        """Call a method that streams its answer, in bytes; see StreamSource."""
+        open_call: grpc.UnaryStreamMultiCallable[bytes, bytes] = self._channel.unary_stream(method)
+        return open_call(body, metadata=self.metadata())
 
     def unary_unary(self, method: str) -> "grpc.UnaryUnaryMultiCallable[bytes, bytes]":
         """Give a method with one answer, in bytes."""

@@ -23,7 +23,7 @@ PERMANENT_CODES = frozenset(
 """Codes after which trying again will not help by itself [QUEUE-4]; RESOURCE_EXHAUSTED is one for a cap only."""
 
 _CODE_NAMES: Mapping[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
-_DETAILS_KEY = "grpc-status-details-bin"
+STATUS_DETAILS_KEY = "grpc-status-details-bin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def status_of_call(error: grpc.RpcError) -> RemoteStatus:
     # The error that a call raises is the call itself, which only the interface of Call declares.
     call = cast(grpc.Call, error)
     for key, value in call.trailing_metadata() or ():
-        if key == _DETAILS_KEY and isinstance(value, bytes):
+        if key == STATUS_DETAILS_KEY and isinstance(value, bytes):
             return _from_bytes(call.code().name, call.details() or "", value)
     return RemoteStatus(call.code().name, call.details() or "")
 

@@ -89,10 +89,11 @@ class RpcGuard(WriteGuard, total=False):
 class Verbs:
     """The verbs over one registry."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, id_prefix: str | None = None) -> None:
+        """`id_prefix` begins the request IDs that are made here; no other client of the server may have it."""
         self._registry = registry
         self._start_heads = StartHeads()
-        self._id_prefix = secrets.token_hex(12)
+        self._id_prefix = id_prefix or secrets.token_hex(12)
         self._id_numbers = itertools.count(1)
 
     def start_flow(self, flow: Any, flow_id: str, value: Any, options: StartFlowOptions | None) -> Conversation[str]:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from dexsdk._callers import LoopCaller
+from dexsdk._carriers import AsyncCarrier, StreamSource
 from dexsdk._durations import Duration
 from dexsdk._history_watch import HistoryWatch, iterate
 from dexsdk._names import check_name
@@ -42,8 +43,9 @@ class AsyncClient:
         """Make a client; see Client for the arguments."""
         options = options or ClientOptions()
         self.blob_cache = blob_cache
-        self._channel = ServerChannel(options.server_address, options.credential, options.tls)
-        self._caller = LoopCaller(self._channel)
+        channel = ServerChannel(options.server_address, options.credential, options.tls)
+        self._channel: StreamSource = channel
+        self._caller: AsyncCarrier = LoopCaller(channel)
         self._verbs = Verbs(registry)
 
     async def __aenter__(self) -> Self:

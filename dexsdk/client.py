@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from dexsdk._callers import BlockingCaller
+from dexsdk._carriers import BlockingCarrier, StreamSource
 from dexsdk._durations import Duration
 from dexsdk._history_watch import HistoryWatch
 from dexsdk._names import check_name
@@ -54,8 +55,9 @@ class Client:
         """
         options = options or ClientOptions()
         self.blob_cache = blob_cache
-        self._channel = ServerChannel(options.server_address, options.credential, options.tls)
-        self._caller = BlockingCaller(self._channel)
+        channel = ServerChannel(options.server_address, options.credential, options.tls)
+        self._channel: StreamSource = channel
+        self._caller: BlockingCarrier = BlockingCaller(channel)
         self._verbs = Verbs(registry)
 
     def __enter__(self) -> Self:

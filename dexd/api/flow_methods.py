@@ -15,8 +15,9 @@ from dexd.api.flow_types import FlowTypeDirectory
 from dexd.api.status import internal_error
 from dexd.codec import flow_replies as replies
 from dexd.codec import flow_requests as requests
+from dexd.codec.flow_requests import Minted
 from dexd.core.commands import InvokeRpc, StartFlow
-from dexd.core.ids import CallerId
+from dexd.core.ids import CallerId, RequestId
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.engine import Engine
 from dexd.engine.ports import Abandon, Clock, OnAnswer
@@ -55,7 +56,19 @@ class Method(NamedTuple):
 class FlowMethods:
     """Every unary method of FlowService by name."""
 
-    def __init__(self, engine: Engine, flow_types: FlowTypeDirectory, clock: Clock, limits: FlowLimits) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        flow_types: FlowTypeDirectory,
+        clock: Clock,
+        limits: FlowLimits,
+        *,
+        mint: Callable[[], Minted] = mint,
+        mint_request_id: Callable[[], RequestId] = mint_request_id,
+    ) -> None:
+        """What requests have minted for them is unique; a test environment mints the same each time [TEST-3]."""
+        self._mint = mint
+        self._mint_request_id = mint_request_id
         self._engine = engine
         self._flow_types = flow_types
         self._clock = clock
@@ -111,6 +124,7 @@ class FlowMethods:
 
     def _changing_methods(self) -> dict[str, Method]:
         request = self._engine.request
+        _with_id = self._with_id
         return {
             "StartFlow": Method(pb.StartFlowRequest, self._to_start_flow, request, replies.from_reply),
             "Publish": Method(pb.PublishRequest, _with_id(requests.to_publish), request, replies.from_reply),
@@ -147,14 +161,19 @@ class FlowMethods:
             ),
         }
 
+    def _with_id(self, read: Callable[[Any, Any], Any]) -> Read:
+        """Read a request that gets an ID of ours when its caller gave none."""
+        mint_request_id = self._mint_request_id
+        return lambda request: read(request, mint_request_id())
+
     def _to_start_flow(self, request: pb.StartFlowRequest) -> StartFlow | Rejection:
-        return requests.to_start_flow(request, mint(), self._flow_types.start_steps)
+        return requests.to_start_flow(request, self._mint(), self._flow_types.start_steps)
 
     def _to_invoke_rpc(self, request: pb.InvokeRpcRequest) -> Callable[[CallerId], InvokeRpc] | Rejection:
         # The caller's own deadline ends the call by withdrawing it [RPC-7].
         return requests.to_invoke_rpc(
             request,
-            mint_request_id(),
+            self._mint_request_id(),
             now=self._clock.now(),
             timeout_default_ms=self._limits.rpc_timeout_ms,
             time_left_ms=None,
@@ -163,11 +182,6 @@ class FlowMethods:
     def _list_flows(self, query: requests.ListQuery, on_answer: OnAnswer[Message]) -> None:
         """The token of the next page is bound to the query, so the page is written with it."""
         self._engine.reads.list_flows(query, partial(_write_page, query, on_answer))
-
-
-def _with_id(read: Callable[[Any, Any], Any]) -> Read:
-    """Read a request that gets an ID of ours when its caller gave none."""
-    return lambda request: read(request, mint_request_id())
 
 
 def _itself(message: Message) -> Message:

@@ -171,8 +171,8 @@ class Engine:
         """Return when everything submitted so far is decided and committed, or given up."""
         if self._is_dead:
             return
-        settled: asyncio.Future[None] = self._loop.create_future()
-        self._put(Tick(), lambda _: settled.set_result(None))
+        settled: asyncio.Future[object] = self._loop.create_future()
+        self._put(Tick(), partial(_resolve, settled))
         await settled
 
     async def check_commit(self) -> float | Rejection:
@@ -182,7 +182,7 @@ class Engine:
             return self._refusal
         checked: asyncio.Future[Rejection | None] = self._loop.create_future()
         begun_ms = stopwatch_ms()
-        self._commits.check(checked.set_result)
+        self._commits.check(partial(_resolve, checked))
         return await checked or stopwatch_ms() - begun_ms
 
     @property
@@ -190,6 +190,11 @@ class Engine:
         """How it is now."""
         condition = "SERVING" if self._refusal is None else str(self._refusal.code)
         return Health(condition, self._kernel.open_run_count, self._kernel.connected_worker_count)
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When the rules want to act next, for whoever turns the clock; long polls are no part of it."""
+        return self._kernel.next_deadline()
 
     # ---- commands ------------------------------------------------------------------------------------------------
 
@@ -458,6 +463,12 @@ class Engine:
             if on_answer is not None:
                 on_answer(_REFUSED_BY_DEAD_ENGINE)
         self._on_fatal(error)
+
+
+def _resolve(waiting: "asyncio.Future[Any]", answer: object) -> None:
+    # Whoever waited may have gone meanwhile; an answer must not raise.
+    if not waiting.done():
+        waiting.set_result(answer)
 
 
 _MAILBOX_FULL = Rejection(Code.MAILBOX_FULL, "too many requests wait in the server", {}, RETRY_AFTER_MS)

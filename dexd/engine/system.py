@@ -67,6 +67,24 @@ def _ordered_token() -> str:
     return f"{time.time_ns() // NS_PER_MS:012x}{_draws.getrandbits(80):020x}"
 
 
+class SeededMint:
+    """Mints the same in every test with the same seed [TEST-3]."""
+
+    def __init__(self, seed: int) -> None:
+        self._draws = random.Random(seed)
+        self._last = 0
+
+    def mint(self) -> Minted:
+        """Make what one client command may need; later run IDs sort behind earlier ones, as a server's do."""
+        self._last += 1
+        run_id = RunId(f"{self._last:012x}{self._draws.getrandbits(80):020x}")
+        return Minted(run_id, self._draws.getrandbits(63), self.request_id())
+
+    def request_id(self) -> RequestId:
+        """Make a request ID for a caller that gave none."""
+        return RequestId(f"{self._draws.getrandbits(128):032x}")
+
+
 def stopwatch_ms() -> float:
     """A reading whose differences are durations; finer than the loop's own time, which uvloop keeps in whole ms."""
     return time.perf_counter() * 1_000

@@ -1,5 +1,6 @@
 """Start, sessions, RPC callers, capacity and stop of the engine."""
 
+import asyncio
 from collections.abc import Callable
 
 from dexd.codec.flow_requests import FlowWaitQuery, HistoryQuery, RunKey, StepWaitQuery
@@ -24,6 +25,24 @@ async def test_nothing_is_accepted_before_start() -> None:
     assert (await rig.start()).code is Code.SHUTTING_DOWN
     rig.engine.start()
     assert isinstance(await rig.start(), StartFlowAccepted)
+
+
+async def test_callers_who_give_up_a_health_check_harm_nobody() -> None:
+    """[OBS-4] the first leaves before the mailbox is reached, the second while the write is under way."""
+    rig = Rig()
+    await rig.engine.settled()
+    rig.writer.is_automatic = False
+    for turns in (1, 3):
+        check = asyncio.create_task(rig.engine.check_commit())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        check.cancel()
+        await asyncio.wait((check,))
+        assert check.cancelled()
+    rig.writer.commit()
+    rig.writer.is_automatic = True
+    assert isinstance(await rig.start(), StartFlowAccepted)
+    assert rig.engine.health.condition == "SERVING"
 
 
 async def test_restart_goes_on_where_the_log_ends() -> None:

@@ -1,0 +1,173 @@
+"""The Worker of a test environment: the SDK's session and handlers, without a connection and on the test's loop.
+
+Handlers run one after the other, in the order in which the server hands them over, whenever the environment says so.
+One that takes longer than `HANDLER_PATIENCE_S` lets the next one start beside it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from dexpb.v1 import frames
+from dexsdk._delivery import Delivery, Result
+from dexsdk._link import now_ms
+from dexsdk._readiness import Readiness
+from dexsdk._registry import Registry
+from dexsdk._runners import LoopRunner
+from dexsdk._session import Session
+from dexsdk._slots import Slots
+from dexsdk._wire import decode_batch, encode_batches
+from dexsdk._worker_identity import WorkerIdentity, sdk_version
+from dexsdk.testing._activity import Activity
+from dexsdk.testing._server import InProcessServer, ServerSession
+
+WORKER_ID: Final = "test-worker"
+TASKS_MAX: Final = 100
+HANDLER_PATIENCE_S: Final = 0.5
+"""How long, in real time, everybody waits for a handler. Handlers in tests are quick; one that is not is probably meant
+to wait for something that the test does next."""
+
+
+class InProcessWorker:
+    """One process as the server sees it: one incarnation, connected whenever the server is up."""
+
+    def __init__(self, registry: Registry, server: InProcessServer, activity: Activity, incarnation: int) -> None:
+        """Connect, on the running event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._server = server
+        self._activity = activity
+        flows = tuple(flow.descriptor() for flow in registry.flows)
+        identity = WorkerIdentity(WORKER_ID, f"incarnation-{incarnation}", sdk_version(), flows)
+        self._session = Session(identity, Slots(TASKS_MAX, 1), Readiness(identity.queues), 1)
+        self._runner = LoopRunner(registry)
+        self._runner.bind(self._loop)
+        self._connection: ServerSession | None = None
+        self._waiting: deque[Delivery] = deque()
+        self._running: dict[Delivery, asyncio.TimerHandle] = {}
+        self._slow: set[Delivery] = set()
+        self._lost_next = False
+        self._lost: Delivery | None = None
+        self._is_alive = True
+        self.connect()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a handler runs or is to run."""
+        return bool(self._running or self._waiting)
+
+    @property
+    def is_worth_waiting_for(self) -> bool:
+        """Whether a handler runs that will soon have ended."""
+        return len(self._slow) < len(self._running) + len(self._waiting)
+
+    def connect(self) -> None:
+        """Open a session and present what still runs; no effect while the server is down."""
+        connection = self._server.open_session(self._arrive, self._on_ended)
+        if connection is not None:
+            self._connection = connection
+            self._send([self._session.connect()])
+
+    def kill(self) -> None:
+        """Vanish without a Goodbye: nothing that still runs is ever answered."""
+        self._is_alive = False
+        self._break_off("the worker was killed")
+        self.close()
+
+    def lose_next(self) -> None:
+        """Run the next handler that starts to its end and lose its result, so that its call is handed over again."""
+        self._lost_next = True
+
+    def close(self) -> None:
+        """Run nothing any more; handlers that do are asked to stop."""
+        self._is_alive = False
+        self._waiting.clear()
+        for delivery, timer in list(self._running.items()):
+            timer.cancel()
+            delivery.cancel_reason = delivery.cancel_reason or frames.CANCEL_STALE
+            self._runner.cancel(delivery)
+        self._running.clear()
+        self._slow.clear()
+        self._runner.close()
+
+    # ---- what handlers answer; see DeliverySink ----
+
+    def finish(self, delivery: Delivery, result: Result | None) -> None:
+        """The handler ended."""
+        self._loop.call_soon_threadsafe(self._end, delivery, partial(self._session.finish, delivery, result))
+
+    def skip(self, delivery: Delivery) -> None:
+        """The call was canceled before its handler started."""
+        self._loop.call_soon_threadsafe(self._end, delivery, partial(self._session.skip, delivery))
+
+    def decline(self, delivery: Delivery, reason: str) -> None:
+        """The call cannot be run here."""
+        self._loop.call_soon_threadsafe(self._end, delivery, partial(self._session.decline, delivery, reason))
+
+    def _end(self, delivery: Delivery, settle: Callable[[int], Sequence[frames.WorkerFrame]]) -> None:
+        self._activity.note()
+        timer = self._running.pop(delivery, None)
+        if timer is None or not self._is_alive:
+            return
+        timer.cancel()
+        self._slow.discard(delivery)
+        if delivery is self._lost:
+            self._lost = None
+            self._session.finish(delivery, None, now_ms())
+            self._break_off("the connection was lost with a result")
+            self.connect()
+        else:
+            self._send(settle(now_ms()))
+
+    # ---- the session ----
+
+    def _arrive(self, message: bytes) -> None:
+        self._activity.note()
+        # The server is letting a batch out; it hears of what follows afterwards.
+        self._loop.call_soon(self._receive, self._connection, message)
+
+    def _receive(self, connection: ServerSession | None, message: bytes) -> None:
+        self._activity.note()
+        if connection is not self._connection:
+            return
+        orders = self._session.receive(decode_batch(message), now_ms())
+        self._send(orders.send)
+        self._waiting.extend(orders.start)
+        for delivery in orders.cancel:
+            if delivery in self._running:
+                self._runner.cancel(delivery)
+
+    def _send(self, outgoing: Sequence[frames.WorkerFrame]) -> None:
+        if self._connection is not None and outgoing:
+            for message in encode_batches(outgoing, self._session.frame_bytes_max):
+                self._connection.receive(message)
+
+    def _on_ended(self, _: str) -> None:
+        """The server ended the session, or crashed; what runs goes on and is presented to the next one [WIRE-10]."""
+        self._activity.note()
+        self._connection = None
+        self._session.disconnect()
+
+    def _break_off(self, reason: str) -> None:
+        connection, self._connection = self._connection, None
+        self._session.disconnect()
+        if connection is not None:
+            connection.break_off(reason)
+
+    # ---- handlers ----
+
+    def start_next(self) -> bool:
+        """Start the handler of the oldest call, unless one runs that will soon have ended; gives whether it did."""
+        if not self._waiting or len(self._slow) < len(self._running):
+            return False
+        delivery = self._waiting.popleft()
+        self._running[delivery] = self._loop.call_later(HANDLER_PATIENCE_S, self._lose_patience, delivery)
+        if self._lost_next:
+            self._lost_next, self._lost = False, delivery
+        self._runner.start(self, [delivery])
+        return True
+
+    def _lose_patience(self, delivery: Delivery) -> None:
+        self._slow.add(delivery)
+        self._activity.note()
