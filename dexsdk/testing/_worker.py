@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from dexpb.v1 import frames
-from dexsdk._delivery import Delivery, Result
+from dexsdk._delivery import Delivery, Ended
 from dexsdk._link import now_ms
 from dexsdk._readiness import Readiness
 from dexsdk._registry import Registry
@@ -93,9 +93,10 @@ class InProcessWorker:
 
     # ---- what handlers answer; see DeliverySink ----
 
-    def finish(self, delivery: Delivery, result: Result | None) -> None:
-        """The handler ended."""
-        self._loop.call_soon_threadsafe(self._end, delivery, partial(self._session.finish, delivery, result))
+    def finish(self, ended: Sequence[Ended]) -> None:
+        """Handlers ended."""
+        for delivery, result in ended:
+            self._loop.call_soon_threadsafe(self._end, delivery, partial(self._session.finish, delivery, result))
 
     def skip(self, delivery: Delivery) -> None:
         """The call was canceled before its handler started."""
