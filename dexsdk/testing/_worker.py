@@ -11,8 +11,8 @@ from functools import partial
 from typing import Final
 
 from dexpb.v1 import frames
+from dexsdk._clock import now_ms
 from dexsdk._delivery import Delivery, Ended
-from dexsdk._link import now_ms
 from dexsdk._readiness import Readiness
 from dexsdk._registry import Registry
 from dexsdk._runners import LoopRunner
@@ -23,6 +23,7 @@ from dexsdk._worker_identity import WorkerIdentity, sdk_version
 from dexsdk.testing._activity import Activity
 from dexsdk.testing._server import InProcessServer, ServerSession
 
+TICK_S: Final = 0.25
 WORKER_ID: Final = "test-worker"
 TASKS_MAX: Final = 100
 HANDLER_PATIENCE_S: Final = 0.5
@@ -50,6 +51,7 @@ class InProcessWorker:
         self._lost_next = False
         self._lost: Delivery | None = None
         self._is_alive = True
+        self._ticking: asyncio.Handle = self._loop.call_soon(self._tick)
         self.connect()
 
     @property
@@ -83,6 +85,7 @@ class InProcessWorker:
         """Run nothing any more; handlers that do are asked to stop."""
         self._is_alive = False
         self._waiting.clear()
+        self._ticking.cancel()
         for delivery, timer in list(self._running.items()):
             timer.cancel()
             delivery.cancel_reason = delivery.cancel_reason or frames.CANCEL_STALE
@@ -97,6 +100,10 @@ class InProcessWorker:
         """Handlers ended."""
         for delivery, result in ended:
             self._loop.call_soon_threadsafe(self._end, delivery, partial(self._session.finish, delivery, result))
+
+    def heartbeat(self, delivery: Delivery) -> None:
+        """The handler has a heartbeat to send."""
+        self._loop.call_soon_threadsafe(self._send_heartbeat, delivery)
 
     def skip(self, delivery: Delivery) -> None:
         """The call was canceled before its handler started."""
@@ -120,6 +127,11 @@ class InProcessWorker:
             self.connect()
         else:
             self._send(settle(now_ms()))
+
+    def _send_heartbeat(self, delivery: Delivery) -> None:
+        self._activity.note()
+        if self._is_alive:
+            self._send(self._session.heartbeat(delivery, now_ms()))
 
     # ---- the session ----
 
@@ -172,3 +184,11 @@ class InProcessWorker:
     def _lose_patience(self, delivery: Delivery) -> None:
         self._slow.add(delivery)
         self._activity.note()
+        self._tick()
+
+    def _tick(self) -> None:
+        """Do what the session owes while handlers take long: coalesced heartbeats, slots taken away by force."""
+        if self._slow:
+            self._send(self._session.tick(now_ms()).send)
+            self._ticking.cancel()
+            self._ticking = self._loop.call_later(TICK_S, self._tick)

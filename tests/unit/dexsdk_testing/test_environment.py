@@ -307,6 +307,43 @@ async def test_test_2_the_clock_can_be_moved_under_a_handler_that_waits(gate: Ga
         assert result.single_output(str) == "attempt 2, delivery 1"
 
 
+class BeatStep(Step[None]):
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def get_step_options(self) -> StepOptions:
+        return StepOptions(heartbeat_timeout=60)
+
+    def execute(self, context: Context, input: None) -> StepDecision:
+        seen = context.last_heartbeat_value(int)
+        if seen is None:
+            context.heartbeat(1)
+            self._gate.pass_through(context)
+        return graceful_complete(f"attempt {context.attempt} saw {seen}")
+
+
+class Beating(Flow[None]):
+    """Falls silent in its first attempt."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def get_steps(self) -> StepList[None]:
+        return StepList.start_step(BeatStep(self._gate))
+
+
+@pytest.mark.slow
+async def test_test_2_heartbeats_go_by_the_same_clock(gate: Gate) -> None:
+    """[HB-1, HB-2] the silent attempt fails after its minute, and the next one finds the value."""
+    async with start_env(Beating(gate), auto_skip=False) as env:
+        await env.client.start_flow(Beating, "a")
+        await env.advance(59)
+        assert "ExecuteFailed" not in await kinds(env, "a")
+        await env.advance(3)
+        result = await env.client.wait_for_flow("a", timeout=10)
+        assert result.single_output(str) == "attempt 2 saw 1"
+
+
 # ---- fault switches [TEST-3] ----
 
 
