@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, get_type_hints
 import msgspec
 
 from dexd.core.config import KernelConfig
+from dexd.core.values import StepDurability
 from dexd.errors import ConfigError
 from dexd.log.connection import Synchronous
 from dexd.settings import Address, Choice, Count, Directory, Duration, ListenAddress, SettingKind, Size
@@ -76,6 +77,8 @@ class FlowSection(msgspec.Struct, frozen=True):
 
     method_timeout_ms: Annotated[int, Duration("1ms", "3650d")] = 7_200_000
     """Timeout of a Step method [OPT-1]."""
+    step_durability: Annotated[str, Choice(("sync", "async"))] = "sync"
+    """Whether what follows a Step's result may start before that is on disk; the method and the Flow win [DUR-2]."""
     rpc_timeout_ms: Annotated[int, Duration("1ms", "60s")] = 10_000
     """Timeout of an RPC handler from hand-over [RPC-7]."""
 
@@ -104,6 +107,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
             max_flow_types=matching.max_flow_types,
             max_flow_type_length=matching.max_flow_type_length,
             method_timeout_ms=self.flow.method_timeout_ms,
+            step_durability=StepDurability[self.flow.step_durability.upper()],
         )
 
 

@@ -14,6 +14,7 @@ import msgspec
 from dexd.codec.views import HistoryEntry
 from dexd.core import events as e
 from dexd.core.config import KernelConfig
+from dexd.core.flow.durability import durability_of
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.retry import policy_of
 from dexd.core.flow.standing import priority_of
@@ -101,7 +102,7 @@ class HistoryView:
             "step_type": step.step_type,
             "from_step": step.from_step,
             "method": step.method.name,
-            "durability": "SYNC",
+            "durability": durability_of(run, step, self._config.step_durability).name,
             "options": self._effective_options(run, step),
             "first_attempt_at": step.first_attempt_at,
             "started_at": step.dispatched_at,

@@ -5,6 +5,8 @@ The shell fills them from configuration; the defaults are those of docs/configur
 
 import msgspec
 
+from dexd.core.values import StepDurability
+
 
 class KernelConfig(msgspec.Struct, frozen=True):
     """All durations are milliseconds."""
@@ -27,6 +29,8 @@ class KernelConfig(msgspec.Struct, frozen=True):
     max_flow_type_length: int = 256
     method_timeout_ms: int = 7_200_000
     """Timeout of a Step method that names none [OPT-1]."""
+    step_durability: StepDurability = StepDurability.SYNC
+    """Durability of results where neither the method nor the Flow says one [CFG-3]."""
 
 
 DECLINED_OFFERS_MAX = 16

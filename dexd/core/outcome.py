@@ -70,3 +70,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     events: tuple[RecordedEvent, ...] = ()
     effects: tuple[Effect, ...] = ()
     reply: Reply | Rejection | None = None
+    early: RunId | None = None
+    """The run whose effects towards workers may leave before the commit: the outcome follows an ASYNC result [DUR-2].
+
+    Everything of that run in the outcome does; what else is in it waits as ever [DUR-1].
+    """

@@ -49,12 +49,13 @@ class Turn:
     become satisfied.
     """
 
-    __slots__ = ("_effects", "_events", "closed", "now", "touched", "waits")
+    __slots__ = ("_early", "_effects", "_events", "closed", "now", "touched", "waits")
 
     def __init__(self, now: int) -> None:
         self.now = now
         self._events: list[RecordedEvent] = []
         self._effects: list[Effect] = []
+        self._early: RunId | None = None
         self.closed: list[RunState] = []
         """Runs that were closed; the kernel takes them out."""
         self.touched: dict[tuple[RunId, StepExecutionId], RunState] = {}
@@ -116,7 +117,12 @@ class Turn:
 
     def outcome(self, reply: Reply | Rejection | None) -> Outcome:
         """Everything owed."""
-        return Outcome(tuple(self._events), tuple(self._effects), reply)
+        return Outcome(tuple(self._events), tuple(self._effects), reply, self._early)
+
+    def follow_early(self, run_id: RunId) -> None:
+        """What comes from now on follows an ASYNC result of that run [DUR-2]; not if anything else came before."""
+        if not self._events:
+            self._early = run_id
 
     def _note_waits(self, run: RunState, event: Event) -> None:
         """Note what may be satisfied now.

@@ -53,7 +53,9 @@ class WorkerCommands:
 
     def heartbeat(self, turn: Turn, command: c.Heartbeat) -> Answer:
         """The handler of a call shows that it lives."""
-        self._deliveries.heartbeat(turn, command)
+        session = self._sessions.get(command.session)
+        if session is not None and command.token not in session.orphans:
+            self._deliveries.heartbeat(turn, command)
         return None
 
     def complete_call(self, turn: Turn, command: c.CompleteCall) -> Answer:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from dexd.core.effects import AnswerRpc
+from dexd.core.ids import SessionId
 from dexd.engine.batch import OpenBatch
 from dexd.engine.ports import (
     AFTER_COMMIT_BEFORE_EFFECTS,
@@ -18,7 +20,18 @@ from dexd.log.errors import LogError
 class Commits:
     """Batches on their way into the log. Whatever it releases is committed, and in the order of the decisions."""
 
-    __slots__ = ("_failpoint", "_on_broken", "_on_failed", "_on_released", "_release", "_writer", "_writing", "open")
+    __slots__ = (
+        "_begun_at",
+        "_failpoint",
+        "_now",
+        "_on_broken",
+        "_on_failed",
+        "_on_released",
+        "_release",
+        "_writer",
+        "_writing",
+        "open",
+    )
 
     def __init__(
         self,
@@ -30,6 +43,7 @@ class Commits:
         on_failed: Callable[[LogError], None],
         on_broken: Callable[[Exception], None],
         failpoint: Failpoint | None,
+        now: Callable[[], int],
     ) -> None:
         """Begin with nothing.
 
@@ -41,6 +55,7 @@ class Commits:
             on_failed: Called when the batch under way was not written; the batches are still here, for `discard`.
             on_broken: Called when something that must not raise did.
             failpoint: See `ports`.
+            now: Server time.
         """
         self._writer = writer
         self._release = release
@@ -48,7 +63,9 @@ class Commits:
         self._on_failed = on_failed
         self._on_broken = on_broken
         self._failpoint = failpoint
+        self._now = now
         self._writing: OpenBatch | None = None
+        self._begun_at = 0
         self.open = OpenBatch(last_seq)
         """What is decided and not handed over yet."""
 
@@ -56,6 +73,28 @@ class Commits:
     def is_writing(self) -> bool:
         """Whether the writer has a batch."""
         return self._writing is not None
+
+    def is_late(self, limit_ms: int) -> bool:
+        """Whether the batch under way was handed over longer ago than that."""
+        return self._writing is not None and self._now() - self._begun_at > limit_ms
+
+    def holds_events_of(self, stream_id: int, look_back_max: int) -> bool:
+        """Whether events of a stream are not committed yet; yes as well if there are too many events to look."""
+        return any(
+            len(batch.events) > look_back_max or any(event.stream_id == stream_id for event in batch.events)
+            for batch in self._uncommitted()
+        )
+
+    def holds_effects_for(self, session: SessionId, look_back_max: int) -> bool:
+        """Whether effects for a session wait; yes as well if there are too many effects to look."""
+        return any(
+            len(batch.effects) > look_back_max
+            or any(not isinstance(effect, AnswerRpc) and effect.session == session for effect in batch.effects)
+            for batch in self._uncommitted()
+        )
+
+    def _uncommitted(self) -> list[OpenBatch]:
+        return [self.open] if self._writing is None else [self._writing, self.open]
 
     def reveal(self, on_answer: OnAnswer[Any], answer: Any) -> None:
         """Answer when everything decided so far is committed: at once if it is."""
@@ -82,13 +121,14 @@ class Commits:
 
     def discard(self, last_seq: int) -> list[OpenBatch]:
         """Take out everything that is not committed, and go on after that sequence number."""
-        lost = [self.open] if self._writing is None else [self._writing, self.open]
+        lost = self._uncommitted()
         self._writing = None
         self.open = OpenBatch(last_seq)
         return lost
 
     def _write(self, batch: OpenBatch) -> None:
         self._writing = batch
+        self._begun_at = self._now()
         self._pass(BEFORE_APPEND)
         self._writer.submit(batch.to_append(), self._on_appended)
 

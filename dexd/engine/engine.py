@@ -33,6 +33,7 @@ from dexd.core.outcome import Outcome, RecordedEvent, Reply
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.batch import OpenBatch
 from dexd.engine.commits import Commits
+from dexd.engine.early_effects import EarlyEffects
 from dexd.engine.growth import Growth
 from dexd.engine.history import HistoryReader
 from dexd.engine.mailbox import Mailbox
@@ -124,7 +125,9 @@ class Engine:
             on_failed=self._on_append_failed,
             on_broken=partial(self._die, "invariant_broken"),
             failpoint=failpoint,
+            now=clock.now,
         )
+        self._early = EarlyEffects(self._commits)
         self._is_drain_scheduled = False
         self._is_tick_waiting = False
         self._refusal: Rejection | None = _REFUSED_BEFORE_START
@@ -284,6 +287,9 @@ class Engine:
             return
         try:
             self._decide_some()
+            early = self._early.take_ready()
+            if early:
+                self._performer.perform(early)
             self._commits.hand_over()
             self._arm()
         except Exception as error:  # noqa: BLE001 - whatever it is, live state cannot be trusted any more [ARCH-7]
@@ -318,7 +324,8 @@ class Engine:
 
     def _collect(self, outcome: Outcome) -> None:
         batch = self._commits.open
-        batch.effects.extend(outcome.effects)
+        early = outcome.early
+        batch.effects.extend(outcome.effects if early is None else self._early.sort(outcome, early))
         events = outcome.events
         batch.record(events)
         has_part_waits = self.waits.has_part_waits
@@ -350,6 +357,7 @@ class Engine:
         run = self._runs.of_stream(stream_id)
         self._commits.open.note_run(run)
         self._commits.open.closed.append(run)
+        self._early.forget(stream_id)
         following = self._kernel.run_by_id(run.next_run_id) if run.next_run_id else None
         if following is None:
             self.waits.run_closed(run)
@@ -421,6 +429,7 @@ class Engine:
         # First what may fail: whoever then ends the process still finds everybody who waits.
         self._load()
         lost = self._commits.discard(self._log.last_seq)
+        self._early.discard()
         letters = self._mailbox.take_all()
         self._refusal = self._stopping or refusal
         self._is_suspended = True

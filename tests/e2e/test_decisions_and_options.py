@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from dexsdk import (
     RetryPolicy,
     Step,
     StepDecision,
+    StepDurability,
     StepList,
     StepMovement,
     StepOptions,
@@ -30,6 +32,7 @@ from dexsdk import (
     Worker,
     WorkerOptions,
     force_complete_if_channels_empty,
+    go_to,
     go_to_many,
     graceful_complete,
 )
@@ -245,3 +248,48 @@ def test_hb_1_a_silent_handler_is_canceled_and_the_next_attempt_goes_on_from_its
         (failed,) = happened(client, "copy", "ExecuteFailed")
         assert failed.data["output"]["failure"]["error_type"] == "HEARTBEAT_TIMEOUT"
         assert [beat.data["attempt"] for beat in happened(client, "copy", "HeartbeatReceived")] == [1, 2]
+
+
+# ---- ASYNC durability [DUR-2] ------------------------------------------------------------------------------------
+
+HOPS = 300
+
+
+class Hop(Step[int]):
+    """Counts down; every result may be followed before it is on disk."""
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+
+    def execute(self, context: Context, input: int) -> StepDecision:
+        self.calls.append(input)
+        return graceful_complete("down") if input == 0 else go_to(Hop, input - 1)
+
+    def get_step_options(self) -> StepOptions:
+        return StepOptions(execute_durability=StepDurability.ASYNC)
+
+
+class HopFlow(Flow[int]):
+    def __init__(self) -> None:
+        self.hop = Hop()
+
+    def get_steps(self) -> StepList[int]:
+        return StepList.start_step(self.hop)
+
+
+def test_dur_2_a_killed_server_repeats_what_it_lost_and_goes_on(tmp_path: Path) -> None:
+    """[DUR-3] The Flow ends once, with a gap-free history, although the worker was ahead of the log."""
+    data = tmp_path / "data"
+    with ServerProcess(data, "--set", "matching.resume_wait=1s") as first:
+        address = first.address
+        with served(first, flow := HopFlow()) as client:
+            client.start_flow(flow, "hops", HOPS)
+            while len(flow.hop.calls) < HOPS // 3:
+                threading.Event().wait(0.001)
+            first.kill()
+            with ServerProcess(data, "--set", "matching.resume_wait=1s", listen=address):
+                assert client.wait_for_flow("hops", WAIT_S).single_output(str) == "down"
+                done = happened(client, "hops", "ExecuteCompleted")
+                assert [event.data["input"]["value"] for event in done] == list(range(HOPS, -1, -1))
+                assert done[0].data["context"]["durability"] == "ASYNC"
+                assert set(flow.hop.calls) == set(range(HOPS + 1))

@@ -11,7 +11,8 @@ from dexd.core.flow.decide_failure import (
     decide_delivery_lost,
 )
 from dexd.core.flow.decide_output import decide_execute_completed, decide_wait_for_completed
-from dexd.core.flow.state import RunState
+from dexd.core.flow.durability import durability_of
+from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.ids import StepExecutionId, StreamNumber, WorkerId
 from dexd.core.matching.calls import NOT_ACCEPTED, Call, CallStage, step_of
 from dexd.core.matching.deadline_keys import HoldDue
@@ -20,7 +21,7 @@ from dexd.core.matching.heartbeats import take_unlogged
 from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.matching.sessions import Session, Worker
 from dexd.core.turn import Turn
-from dexd.core.values import Failure, Method, Token
+from dexd.core.values import Failure, Method, StepDurability, Token
 
 NO_CAPACITY = "NO_CAPACITY"
 DRAINING = "DRAINING"
@@ -32,12 +33,13 @@ FLOW_CLOSED = "FLOW_CLOSED"
 class Deliveries:
     """Settles deliveries. A result counts only with the token of the current delivery [DELIV-2]."""
 
-    __slots__ = ("_dispatcher", "_heartbeats", "_rpcs")
+    __slots__ = ("_dispatcher", "_heartbeats", "_is_async_by_default", "_rpcs")
 
     def __init__(self, dispatcher: Dispatcher, rpcs: RpcDesk) -> None:
         self._dispatcher = dispatcher
         self._rpcs = rpcs
         self._heartbeats = dispatcher.heartbeats
+        self._is_async_by_default = dispatcher.config.step_durability is StepDurability.ASYNC
 
     # ---- what workers say ----
 
@@ -50,8 +52,15 @@ class Deliveries:
             self._rpcs.complete(turn, call, command.response, worker_id=session.worker.worker_id)
             return
         step = step_of(call)
+        if step.options is not None or call.run.config is not None or self._is_async_by_default:
+            self._follow_early(turn, call, step)
         decide = decide_wait_for_completed if call.method is Method.WAIT_FOR else decide_execute_completed
         turn.emit_all(call.run, decide(call.run, step, command.response, now=turn.now))
+
+    def _follow_early(self, turn: Turn, call: Call, step: StepExecution) -> None:
+        """[DUR-2, CFG-3] The method's own durability counts before that of the server."""
+        if durability_of(call.run, step, self._dispatcher.config.step_durability) is StepDurability.ASYNC:
+            turn.follow_early(call.run.run_id)
 
     def fail(self, turn: Turn, session: Session, command: FailCall, run: RunState | None) -> None:
         """A handler raised."""
@@ -123,6 +132,9 @@ class Deliveries:
     ) -> Call | None:
         """Free the stream and acknowledge; gives the call if the result is that of its current delivery."""
         call = self._dispatcher.call_of(command.token)
+        if session.orphans and command.token in session.orphans:
+            session.orphans.discard(command.token)
+            call = None
         accepted, reason = True, ""
         if call is None:
             accepted, reason = self._refuse(turn, session.worker.worker_id, command.token, run)

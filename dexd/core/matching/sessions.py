@@ -30,6 +30,11 @@ class Session:
     ping_nonce: int = 0
     is_ping_open: bool = False
     pinged_at: int = 0
+    orphans: set[Token] = field(default_factory=set)
+    """Calls of a past that a crash took back: presented, and not current [WIRE-10, DUR-2].
+
+    A new past may give out the same token again, to another call with other input; what comes under it here is not its.
+    """
 
 
 @dataclass(slots=True, eq=False)

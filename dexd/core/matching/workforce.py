@@ -150,6 +150,7 @@ class Workforce:
             turn.perform(AcknowledgeResult(session.session_id, number, running.token, True))
             self._dispatcher.free(stream)
         else:
+            session.orphans.add(running.token)
             turn.perform(CancelCall(session.session_id, number, running.token, STALE))
 
     def _lose_absent(self, turn: Turn, worker: Worker) -> None:
