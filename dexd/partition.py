@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from dexd.config import StoreSection
+from dexd.engine.projections import refresh_projections
 from dexd.log.directory import locked
 from dexd.log.reading import SqlitePages
 from dexd.log.sqlite_log import SqliteLog
@@ -39,6 +40,7 @@ def open_partition(store: StoreSection) -> Partition:
         path = resources.enter_context(locked(store.data_dir))
         log = SqliteLog.open(path, store.synchronous)
         resources.callback(log.close)
+        refresh_projections(log)
         writer = LogWriter(log, post, commit_events_max=store.commit_batch_max)
         resources.callback(writer.close)
         return Partition(log, SqlitePages(path), writer, resources.pop_all())

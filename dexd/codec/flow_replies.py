@@ -67,6 +67,7 @@ def from_summary(summary: FlowSummary) -> pb.FlowInfo:
         history_events=summary.history_events,
         error_type=_error_type(summary.error_type),
         error_message=summary.error_message,
+        next_deadline=summary.next_deadline,
     )
 
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import msgspec
 
 from dexd.core.flow.state import RunState
+from dexd.core.flow.wakeups import next_deadline
 from dexd.core.ids import FlowId, RunId
 from dexd.core.values import Completion, FlowErrorType, FlowStatus, StepOutcome
-from dexd.log.event_log import RunRow
+from dexd.log.event_log import ListedRun
 
 
 class FlowSummary(msgspec.Struct, frozen=True):
@@ -21,11 +22,13 @@ class FlowSummary(msgspec.Struct, frozen=True):
     closed_at: int
     ordinal: int
     history_events: int
-    """Events of the run; 0 in a list, which reads no history."""
+    """Events of the run."""
     error_type: FlowErrorType
     error_message: str
     first_run_id: RunId
     """First run of the execution."""
+    next_deadline: int = 0
+    """When the run wakes up by itself next, by a Timer or a retry; 0 for never."""
 
 
 class FlowWait(msgspec.Struct, frozen=True):
@@ -105,11 +108,13 @@ def summary_of_run(run: RunState) -> FlowSummary:
         run.error_type,
         run.error_message,
         run.execution_id,
+        next_deadline(run),
     )
 
 
-def summary_of_row(row: RunRow) -> FlowSummary:
+def summary_of_row(listed: ListedRun) -> FlowSummary:
     """Show a row of the run projection."""
+    row = listed.row
     return FlowSummary(
         FlowId(row.flow_id),
         RunId(row.run_id),
@@ -118,10 +123,11 @@ def summary_of_row(row: RunRow) -> FlowSummary:
         row.started_at,
         row.closed_at,
         row.ordinal,
-        0,
+        listed.history_events,
         FlowErrorType(row.error_type),
         row.error_message,
         RunId(row.run_id),
+        listed.next_deadline,
     )
 
 

@@ -56,7 +56,10 @@ class ClientCommands:
     def start_flow(self, turn: Turn, command: c.StartFlow) -> Answer:
         """Begin an execution, unless the request is known or the reuse policy forbids it [START-2]."""
         latest = self._runs.latest.get(command.flow_id)
-        decided = decide_start(latest, command, now=turn.now)
+        known = None
+        if latest is not None and latest.ordinal > 1:
+            known = self._runs.started_by(command.flow_id, command.request_id)
+        decided = decide_start(latest, command, known=known, now=turn.now)
         if not isinstance(decided, FlowStarted):
             return decided
         if latest is not None and latest.is_open:

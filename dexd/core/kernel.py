@@ -80,14 +80,28 @@ class Kernel:
         """When `Tick` is due next; None when nothing waits for time."""
         return self._dispatcher.deadlines.next_at() if self._is_serving else None
 
-    def wanted(self, command: c.Command) -> FlowId | RunRef | None:
-        """What the shell must look up in the log, and `adopt` if it exists, before `handle`; None if nothing."""
+    def wanted(self, command: c.Command) -> FlowId | RunRef | c.StartFlow | None:
+        """What the shell must look up in the log, and `adopt` if it exists, before `handle`; None if nothing.
+
+        A start wants the latest run of its Flow ID, and the earlier one that its request started, if any.
+        """
         if isinstance(command, _RESULTS):
             run_id = command.token.run_id
             return None if run_id in self._runs.by_id else RunRef(run_id)
         if isinstance(command, _OF_A_FLOW):
-            return None if command.flow_id in self._runs.latest else command.flow_id
+            latest = self._runs.latest.get(command.flow_id)
+            if type(command) is c.StartFlow and (latest is None or self._may_repeat(latest, command)):
+                return command
+            return command.flow_id if latest is None else None
         return None
+
+    def _may_repeat(self, latest: RunState, command: c.StartFlow) -> bool:
+        """Whether the request may have started an execution that is not in memory [START-3]."""
+        return (
+            latest.ordinal > 1
+            and latest.start_request_id != command.request_id
+            and self._runs.started_by(command.flow_id, command.request_id) is None
+        )
 
     def adopt(self, state: RunState) -> None:
         """Take over a run restored from the log: any before `BeginServing`, a closed one later."""

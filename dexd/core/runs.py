@@ -1,19 +1,21 @@
 """The runs in memory: open ones and those that were looked at lately."""
 
 from dexd.core.flow.state import RunState
-from dexd.core.ids import FlowId, RunId
+from dexd.core.ids import FlowId, RequestId, RunId
 
 
 class Runs:
     """Runs by ID and the latest run of each Flow ID. Which of them stay is the kernel's business."""
 
-    __slots__ = ("by_id", "latest", "open_count")
+    __slots__ = ("_earlier", "by_id", "latest", "open_count")
 
     def __init__(self) -> None:
         self.by_id: dict[RunId, RunState] = {}
         """Every run in memory."""
         self.latest: dict[FlowId, RunState] = {}
         """Of every Flow ID in memory the newest run of the execution with the highest ordinal."""
+        self._earlier: dict[tuple[FlowId, RequestId], RunState] = {}
+        """Those of the others in memory by Flow ID and the request that started them [START-3]."""
         self.open_count = 0
         """Open runs among them; who begins or closes a run counts."""
 
@@ -25,10 +27,22 @@ class Runs:
         latest = self.latest.get(run.flow_id)
         if latest is None or (latest.ordinal, latest.stream_id) < (run.ordinal, run.stream_id):
             self.latest[run.flow_id] = run
+            earlier = latest
+        else:
+            earlier = run
+        if earlier is not None:
+            self._earlier[earlier.flow_id, earlier.start_request_id] = earlier
         self.open_count += run.is_open
+
+    def started_by(self, flow_id: FlowId, request_id: RequestId) -> RunState | None:
+        """The run in memory that the request started, if it is not the latest of its Flow ID."""
+        return self._earlier.get((flow_id, request_id))
 
     def begin(self, run: RunState) -> None:
         """Take in a run that has just begun: it is the latest of its Flow ID."""
+        previous = self.latest.get(run.flow_id)
+        if previous is not None:
+            self._earlier[previous.flow_id, previous.start_request_id] = previous
         self.by_id[run.run_id] = self.latest[run.flow_id] = run
         self.open_count += 1
 
@@ -37,3 +51,5 @@ class Runs:
         del self.by_id[run.run_id]
         if self.latest.get(run.flow_id) is run:
             del self.latest[run.flow_id]
+        elif self._earlier.get((run.flow_id, run.start_request_id)) is run:
+            del self._earlier[run.flow_id, run.start_request_id]

@@ -10,13 +10,24 @@ from dexd.core.flow.state import RunState
 from dexd.core.outcome import RecordedEvent
 from dexd.core.rejections import Rejection
 from dexd.engine.ports import OnAnswer
-from dexd.log.event_log import Batch, RunRow, Snapshot, StoredEvent
+from dexd.log.event_log import Batch, RunRow, Snapshot, StoredEvent, TimerRow
 
 
 class OpenBatch:
     """Collects outcomes until the writer is free. Lists keep the order in which things were decided."""
 
-    __slots__ = ("answers", "closed", "effects", "events", "expected_seq", "is_check", "last_seq", "runs", "snapshots")
+    __slots__ = (
+        "answers",
+        "closed",
+        "effects",
+        "events",
+        "expected_seq",
+        "is_check",
+        "last_seq",
+        "runs",
+        "snapshots",
+        "timers",
+    )
 
     def __init__(self, expected_seq: int) -> None:
         """`expected_seq` is the last sequence number of the batch before."""
@@ -29,6 +40,7 @@ class OpenBatch:
         self.runs: dict[int, RunRow] = {}
         """Rows to write, by stream; the last state of a run in this batch."""
         self.snapshots: dict[int, Snapshot] = {}
+        self.timers: dict[tuple[int, str], TimerRow] = {}
         self.closed: list[RunState] = []
         """Runs that ended; they may leave memory after the commit."""
 
@@ -48,18 +60,11 @@ class OpenBatch:
 
     def note_run(self, run: RunState) -> None:
         """Write the run's row as the run is now."""
-        self.runs[run.stream_id] = RunRow(
-            run.stream_id,
-            run.run_id,
-            run.flow_id,
-            run.ordinal,
-            run.flow_type,
-            run.status,
-            run.started_at,
-            run.closed_at,
-            run.error_type,
-            run.error_message,
-        )
+        self.runs[run.stream_id] = row_of(run)
+
+    def note_timer(self, row: TimerRow) -> None:
+        """Write a timer row."""
+        self.timers[row.stream_id, row.step_execution_id] = row
 
     def note_snapshot(self, run: RunState) -> None:
         """Write a snapshot of the run as it is now."""
@@ -67,9 +72,32 @@ class OpenBatch:
 
     def to_append(self) -> Batch:
         """What the log gets."""
-        return Batch(self.expected_seq, self.events, list(self.runs.values()), list(self.snapshots.values()))
+        return Batch(
+            self.expected_seq,
+            self.events,
+            list(self.runs.values()),
+            list(self.snapshots.values()),
+            list(self.timers.values()),
+        )
 
     def refuse(self, rejection: Rejection) -> None:
         """Nothing of it was written: refuse whoever waits for an answer."""
         for on_answer, _ in self.answers:
             on_answer(rejection)
+
+
+def row_of(run: RunState) -> RunRow:
+    """The row of a run as it is now [ARCH-10]."""
+    return RunRow(
+        run.stream_id,
+        run.run_id,
+        run.flow_id,
+        run.ordinal,
+        run.flow_type,
+        run.status,
+        run.started_at,
+        run.closed_at,
+        run.error_type,
+        run.error_message,
+        run.start_request_id,
+    )

@@ -27,7 +27,8 @@ from dexd.core.commands import (
     WorkerCommand,
 )
 from dexd.core.config import KernelConfig
-from dexd.core.events import FlowClosed, FlowStarted
+from dexd.core.events import FlowClosed, FlowStarted, StepDispatched
+from dexd.core.flow.wakeups import WAKE_UP_EVENTS
 from dexd.core.ids import CallerId, SessionId
 from dexd.core.outcome import Outcome, RecordedEvent, Reply
 from dexd.core.rejections import Code, Rejection
@@ -37,6 +38,7 @@ from dexd.engine.early_effects import EarlyEffects
 from dexd.engine.growth import Growth
 from dexd.engine.history import HistoryReader
 from dexd.engine.mailbox import Mailbox
+from dexd.engine.pending_timers import PendingTimers
 from dexd.engine.perform import Performer
 from dexd.engine.ports import Abandon, BatchWriter, CallLater, Clock, Failpoint, OnAnswer, SessionSink
 from dexd.engine.reads import Reads
@@ -143,6 +145,7 @@ class Engine:
     def _load(self) -> None:
         self._kernel = rebuild_kernel(self._log, self._config)
         self._runs = RunCache(self._log, self._kernel)
+        self._timers = PendingTimers(self._kernel.runs.values())
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
@@ -332,7 +335,11 @@ class Engine:
         snapshot_every = self._options.snapshot_every_events
         for recorded in events:
             kind = type(recorded.event)
-            if kind is FlowStarted or kind is FlowClosed or has_part_waits:
+            if (
+                kind in _FOLLOWED
+                or has_part_waits
+                or (kind is StepDispatched and self._timers.has_rows(recorded.stream_id))
+            ):
                 self._follow(recorded)
             if not recorded.version % snapshot_every:
                 batch.note_snapshot(self._runs.of_stream(recorded.stream_id))
@@ -345,17 +352,25 @@ class Engine:
         elif type(event) is FlowClosed:
             self._run_closed(recorded.stream_id)
         else:
-            self.waits.event_happened(self._runs.of_stream(recorded.stream_id), event)
+            run = self._runs.of_stream(recorded.stream_id)
+            if type(event) in WAKE_UP_EVENTS or type(event) is StepDispatched:
+                step_id = event.step_execution_id  # type: ignore[union-attr]  # the table says so
+                self._timers.may_move(run, step_id, self._commits.open)
+            if self.waits.has_part_waits:
+                self.waits.event_happened(run, event)
 
     def _run_started(self, event: FlowStarted) -> None:
         run = self._kernel.run_by_id(event.run_id)
         assert run is not None
         self._runs.begin(run)
         self._commits.open.note_run(run)
+        if run.timeout_at or run.eligible_at:
+            self._timers.run_started(run, self._commits.open)
 
     def _run_closed(self, stream_id: int) -> None:
         run = self._runs.of_stream(stream_id)
         self._commits.open.note_run(run)
+        self._timers.run_closed(stream_id, self._commits.open)
         self._commits.open.closed.append(run)
         self._early.forget(stream_id)
         following = self._kernel.run_by_id(run.next_run_id) if run.next_run_id else None
@@ -479,6 +494,9 @@ def _resolve(waiting: "asyncio.Future[Any]", answer: object) -> None:
     if not waiting.done():
         waiting.set_result(answer)
 
+
+_FOLLOWED = WAKE_UP_EVENTS | {FlowStarted, FlowClosed}
+"""Events after which something derived may have to change; nothing else costs more than this look."""
 
 _MAILBOX_FULL = Rejection(Code.MAILBOX_FULL, "too many requests wait in the server", {}, RETRY_AFTER_MS)
 _REFUSED_BEFORE_START = Rejection(Code.SHUTTING_DOWN, "the server does not serve yet", {}, RETRY_AFTER_MS)

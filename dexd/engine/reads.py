@@ -235,7 +235,7 @@ class Reads:
     async def _list(self, query: ListQuery) -> ListPage:
         rows = await self._pages.runs(query.selection, query.limit + 1)
         shown = rows[: query.limit]
-        return ListPage(tuple(map(summary_of_row, shown)), shown[-1].stream_id if len(rows) > len(shown) else 0)
+        return ListPage(tuple(map(summary_of_row, shown)), shown[-1].row.stream_id if len(rows) > len(shown) else 0)
 
     def _read_later(self, read: Callable[[], Coroutine[Any, Any, View]], on_answer: OnAnswer[View]) -> None:
         """Read the log off the loop, once everything decided so far is in it."""

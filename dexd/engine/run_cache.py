@@ -3,8 +3,9 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from dexd.core.commands import StartFlow
 from dexd.core.flow.state import RunState
-from dexd.core.ids import FlowId, RunId
+from dexd.core.ids import FlowId, RequestId, RunId
 from dexd.core.kernel import Kernel, RunRef
 from dexd.engine.recovery import restore_run
 from dexd.log.event_log import EventLog, StoredRun
@@ -46,9 +47,12 @@ class RunCache:
         """
         self._absent = frozenset(flow_ids) - self._log.flow_ids_in_use(flow_ids) if flow_ids else frozenset()
 
-    def look_up(self, wanted: FlowId | RunRef) -> None:
+    def look_up(self, wanted: FlowId | RunRef | StartFlow) -> None:
         """Bring what the kernel wants into memory, if the log has it."""
-        if isinstance(wanted, RunRef):
+        if isinstance(wanted, StartFlow):
+            if wanted.flow_id not in self._absent:
+                self._run_by_start(wanted.flow_id, wanted.request_id)
+        elif isinstance(wanted, RunRef):
             self.run_by_id(wanted.run_id)
         elif wanted not in self._absent:
             self.latest_run(wanted)
@@ -72,6 +76,17 @@ class RunCache:
         # The kernel takes the highest ordinal that it holds for the latest one, so that one comes first.
         latest = self.latest_run(FlowId(stored.row.flow_id))
         return latest if latest is not None and latest.run_id == run_id else self._adopt(stored)
+
+    def _run_by_start(self, flow_id: FlowId, request_id: RequestId) -> None:
+        """Only a Flow ID with more than one execution costs a second look-up [START-3]."""
+        latest = self.latest_run(flow_id)
+        if latest is None or latest.ordinal == 1 or latest.start_request_id == request_id:
+            return
+        stored = self._log.run_by_start(flow_id, request_id)
+        if stored is not None and self._kernel.run_by_id(RunId(stored.row.run_id)) is None:
+            self._adopt(stored)
+            # A very large one may have pushed the latest out, without which the kernel would count from one again.
+            self.latest_run(flow_id)
 
     def retire(self, run: RunState) -> None:
         """The end of a run is committed: it stays as long as there is room, the newest one always."""

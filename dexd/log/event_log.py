@@ -40,6 +40,27 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     """0 while the run is open."""
     error_type: int = 0
     error_message: str = ""
+    start_request_id: str = ""
+    """Request that started the execution [START-3]."""
+
+
+class ListedRun(msgspec.Struct, frozen=True, gc=False):
+    """A row, and what a list shows beside it."""
+
+    row: RunRow
+    history_events: int
+    """Events of the run."""
+    next_deadline: int
+    """Earliest pending timer of the run, 0 if there is none."""
+
+
+class TimerRow(msgspec.Struct, frozen=True, gc=False):
+    """Projection of a Step execution that wakes up by itself: a Timer of its Wait, or a retry [ARCH-10]."""
+
+    stream_id: int
+    step_execution_id: str
+    at: int
+    """0 takes the row away."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
@@ -63,6 +84,18 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     run.
     """
     snapshots: Sequence[Snapshot] = ()
+    timers: Sequence[TimerRow] = ()
+    """Rows to put in place of those of the same Step executions; at most one per Step execution."""
+
+
+class Projections(msgspec.Struct, frozen=True, gc=False):
+    """Everything that is derived from the events, made anew."""
+
+    version: int
+    """Form of the rows, see `EventLog.projection_version`."""
+    runs: Sequence[RunRow]
+    snapshots: Sequence[Snapshot]
+    timers: Sequence[TimerRow]
 
 
 class StoredRun(msgspec.Struct, frozen=True, gc=False):
@@ -101,6 +134,18 @@ class EventLog(Protocol):
         """Instant of the newest committed event, 0 when there is none; server time continues from it [TIMER-6]."""
         ...
 
+    @property
+    def projection_version(self) -> int:
+        """Form in which the projections were last made anew, 0 if never; theirs who write them to compare [ARCH-10]."""
+        ...
+
+    def replace_projections(self, projections: Projections) -> None:
+        """Put these rows in place of all that there are, in one commit; the events stay as they are.
+
+        For the one who appends, before anything is appended. Raises as `append`.
+        """
+        ...
+
     def append(self, batch: Batch) -> None:
         """Commit a batch with fsync. An empty one is a durable write too: it checks that the log can be written.
 
@@ -129,12 +174,20 @@ class EventLog(Protocol):
         """The run of that ID, ready to fold."""
         ...
 
+    def run_by_start(self, flow_id: str, request_id: str) -> StoredRun | None:
+        """The run of a Flow ID that this request started, ready to fold. A keyed look-up or two."""
+        ...
+
     def run_rows(self, flow_id: str) -> Sequence[RunRow]:
         """All retained runs of a Flow ID, newest first."""
         ...
 
-    def list_runs(self, selection: RunFilter, limit: int) -> Sequence[RunRow]:
-        """Rows of the latest run of each execution, newest start first."""
+    def list_runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
+        """The latest run of each execution, newest start first."""
+        ...
+
+    def pending_timers(self, stream_id: int) -> Sequence[TimerRow]:
+        """Timer rows of a run, by Step execution ID."""
         ...
 
     def read_stream(

@@ -9,7 +9,17 @@ from itertools import islice
 
 from dexd.log.continuity import check_continuity
 from dexd.log.errors import SequenceConflictError
-from dexd.log.event_log import Batch, RunFilter, RunRow, Snapshot, StoredEvent, StoredRun
+from dexd.log.event_log import (
+    Batch,
+    ListedRun,
+    Projections,
+    RunFilter,
+    RunRow,
+    Snapshot,
+    StoredEvent,
+    StoredRun,
+    TimerRow,
+)
 
 
 class MemoryLog:
@@ -24,6 +34,9 @@ class MemoryLog:
         self._flows: dict[str, list[int]] = {}
         """Streams of the runs of each Flow ID, in the order in which they were first written."""
         self._snapshots: dict[int, Snapshot] = {}
+        self._timers: dict[int, dict[str, TimerRow]] = {}
+        """Timer rows of each stream by Step execution."""
+        self._projection_version = 0
         self._last_stream_id = 0
 
     @property
@@ -38,6 +51,15 @@ class MemoryLog:
     def last_at(self) -> int:
         return self._events[-1].at if self._events else 0
 
+    @property
+    def projection_version(self) -> int:
+        return self._projection_version
+
+    def replace_projections(self, projections: Projections) -> None:
+        self._runs, self._stream_ids, self._flows, self._snapshots, self._timers = {}, {}, {}, {}, {}
+        self._projection_version = projections.version
+        self._keep(projections.runs, projections.snapshots, projections.timers)
+
     def append(self, batch: Batch) -> None:
         """Check all of the batch before any of it is kept, which is what makes it atomic."""
         check_continuity(batch, self.last_seq)
@@ -47,10 +69,7 @@ class MemoryLog:
             self._events.append(event)
             self._streams.setdefault(event.stream_id, []).append(event)
             self._last_stream_id = max(self._last_stream_id, event.stream_id)
-        for row in batch.runs:
-            self._keep_run(row)
-        for snapshot in batch.snapshots:
-            self._snapshots[snapshot.stream_id] = snapshot
+        self._keep(batch.runs, batch.snapshots, batch.timers)
 
     def open_runs(self) -> Iterator[StoredRun]:
         open_streams = [stream_id for stream_id, row in sorted(self._runs.items()) if not row.closed_at]
@@ -67,14 +86,22 @@ class MemoryLog:
         stream_id = self._stream_ids.get(run_id)
         return None if stream_id is None else self._stored_run(stream_id)
 
+    def run_by_start(self, flow_id: str, request_id: str) -> StoredRun | None:
+        started = (row.stream_id for row in self.run_rows(flow_id) if row.start_request_id == request_id)
+        stream_id = next(started, None)
+        return None if stream_id is None else self._stored_run(stream_id)
+
     def run_rows(self, flow_id: str) -> Sequence[RunRow]:
         rows = [self._runs[stream_id] for stream_id in self._flows.get(flow_id, ())]
         return sorted(rows, key=_age, reverse=True)
 
-    def list_runs(self, selection: RunFilter, limit: int) -> Sequence[RunRow]:
+    def list_runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
         latest = {(row.flow_id, row.ordinal): stream_id for stream_id, row in sorted(self._runs.items())}
         rows = (self._runs[stream_id] for stream_id in sorted(latest.values(), reverse=True))
-        return list(islice((row for row in rows if _is_selected(row, selection)), limit))
+        return [self._listed(row) for row in islice((row for row in rows if _is_selected(row, selection)), limit)]
+
+    def pending_timers(self, stream_id: int) -> Sequence[TimerRow]:
+        return [row for _, row in sorted(self._timers.get(stream_id, {}).items())]
 
     def read_stream(
         self, stream_id: int, from_version: int, limit: int, types: Iterable[str] = ()
@@ -104,12 +131,29 @@ class MemoryLog:
             if self._stream_ids.get(row.run_id, row.stream_id) != row.stream_id:
                 raise SequenceConflictError(f"run {row.run_id} is stream {self._stream_ids[row.run_id]} already")
 
+    def _keep(self, runs: Iterable[RunRow], snapshots: Iterable[Snapshot], timers: Iterable[TimerRow]) -> None:
+        for row in runs:
+            self._keep_run(row)
+        for snapshot in snapshots:
+            self._snapshots[snapshot.stream_id] = snapshot
+        for timer in timers:
+            of_stream = self._timers.setdefault(timer.stream_id, {})
+            if timer.at:
+                of_stream[timer.step_execution_id] = timer
+            else:
+                of_stream.pop(timer.step_execution_id, None)
+
     def _keep_run(self, row: RunRow) -> None:
         if row.stream_id not in self._runs:
             self._flows.setdefault(row.flow_id, []).append(row.stream_id)
             self._stream_ids[row.run_id] = row.stream_id
             self._last_stream_id = max(self._last_stream_id, row.stream_id)
         self._runs[row.stream_id] = row
+
+    def _listed(self, row: RunRow) -> ListedRun:
+        stream = self._streams.get(row.stream_id)
+        next_deadline = min((timer.at for timer in self.pending_timers(row.stream_id)), default=0)
+        return ListedRun(row, stream[-1].version if stream else 0, next_deadline)
 
     def _stored_run(self, stream_id: int) -> StoredRun:
         snapshot = self._snapshots.get(stream_id)

@@ -8,8 +8,12 @@ switch interval.
 from functools import cache
 
 _EVENT = "seq, stream_id, version, at, type, type_version, payload"
-_RUN = "stream_id, run_id, flow_id, ordinal, flow_type, status, started_at, closed_at, error_type, error_message"
+_RUN = (
+    "stream_id, run_id, flow_id, ordinal, flow_type, status, started_at, closed_at, error_type, error_message, "
+    "start_request_id"
+)
 _SNAPSHOT = "stream_id, version, state_version, payload"
+_TIMER = "stream_id, step_execution_id, at"
 
 # ---- transactions and writing ---------------------------------------------------------------------------------------
 
@@ -49,7 +53,7 @@ def insert_events(rows: int) -> str:
 def put_runs(rows: int) -> str:
     """Insert rows of runs, or bring existing ones up to date; what is fixed at a run's start is not touched."""
     return f"""
-        INSERT INTO runs ({_RUN}) VALUES {_placeholders(10, rows)}
+        INSERT INTO runs ({_RUN}) VALUES {_placeholders(11, rows)}
         ON CONFLICT (stream_id) DO UPDATE SET
             status = excluded.status,
             closed_at = excluded.closed_at,
@@ -62,6 +66,23 @@ def put_runs(rows: int) -> str:
 def put_snapshots(rows: int) -> str:
     """Keep the newest snapshot of each stream."""
     return f"INSERT OR REPLACE INTO snapshots ({_SNAPSHOT}) VALUES {_placeholders(4, rows)}"
+
+
+@cache
+def put_timers(rows: int) -> str:
+    """Keep the newest timer row of each Step execution."""
+    return f"INSERT OR REPLACE INTO pending_timers ({_TIMER}) VALUES {_placeholders(3, rows)}"
+
+
+@cache
+def remove_timers(rows: int) -> str:
+    """Take the timer rows of Step executions away."""
+    keys = _placeholders(2, rows)
+    return f"DELETE FROM pending_timers WHERE (stream_id, step_execution_id) IN (VALUES {keys})"
+
+
+REMOVE_PROJECTIONS = ("DELETE FROM runs", "DELETE FROM snapshots", "DELETE FROM pending_timers")
+NOTE_PROJECTIONS = "UPDATE projections SET version = ?"
 
 
 def _placeholders(columns: int, rows: int) -> str:
@@ -78,6 +99,8 @@ LAST_STREAM_ID = """
         coalesce((SELECT max(stream_id) FROM runs), 0)
     )
 """
+
+PROJECTION_VERSION = "SELECT version FROM projections"
 
 # ---- runs --------------------------------------------------------------------------------------------------------
 
@@ -99,6 +122,18 @@ FLOW_IDS_IN_USE = """
 """
 RUN_BY_ID = f"{_RUN_WITH_SNAPSHOT.format(how='')} WHERE runs.run_id = ?"
 
+RUN_BY_START = f"""
+    {_RUN_WITH_SNAPSHOT.format(how="")}
+    WHERE runs.stream_id = (
+        SELECT stream_id FROM runs INDEXED BY runs_by_start
+        WHERE flow_id = :flow_id AND start_request_id = :request_id AND ordinal > 1
+        UNION ALL
+        SELECT stream_id FROM runs INDEXED BY runs_by_flow
+        WHERE flow_id = :flow_id AND start_request_id = :request_id AND ordinal = 1
+        LIMIT 1
+    )
+"""
+
 OPEN_RUNS = f"""
     {_RUN_WITH_SNAPSHOT.format(how="INDEXED BY runs_open")}
     WHERE runs.closed_at = 0 ORDER BY runs.stream_id
@@ -115,7 +150,11 @@ OPEN_RUN_EVENTS = f"""
 RUN_ROWS = f"SELECT {_RUN} FROM runs WHERE flow_id = ? ORDER BY ordinal DESC, stream_id DESC"
 
 LIST_RUNS = f"""
-    SELECT {_RUN} FROM runs
+    SELECT
+        {_RUN},
+        coalesce((SELECT max(version) FROM events WHERE events.stream_id = runs.stream_id), 0),
+        coalesce((SELECT min(at) FROM pending_timers WHERE pending_timers.stream_id = runs.stream_id), 0)
+    FROM runs
     WHERE stream_id < coalesce(nullif(:before_stream_id, 0), 9223372036854775807)
         AND (:flow_type = '' OR flow_type = :flow_type)
         AND (:status = 0 OR status = :status)
@@ -126,6 +165,8 @@ LIST_RUNS = f"""
         )
     ORDER BY stream_id DESC LIMIT :limit
 """
+
+PENDING_TIMERS = f"SELECT {_TIMER} FROM pending_timers WHERE stream_id = ? ORDER BY step_execution_id"
 
 # ---- events ------------------------------------------------------------------------------------------------------
 

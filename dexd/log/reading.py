@@ -14,9 +14,9 @@ import aiosqlite
 
 from dexd.log import queries
 from dexd.log.connection import open_reader
-from dexd.log.event_log import EventLog, RunFilter, RunRow, StoredEvent
+from dexd.log.event_log import EventLog, ListedRun, RunFilter, StoredEvent
 from dexd.log.sqlite_errors import reading_error
-from dexd.log.sqlite_reader import list_parameters
+from dexd.log.sqlite_reader import list_parameters, listed_run
 
 HISTORY_PAGE_BYTES_MAX = 4 << 20
 """Payload bytes of a page of history, unless its first event alone has more [HIST-5]."""
@@ -32,7 +32,7 @@ class LogPages(Protocol):
         """Events of a stream from a version on, up to a limit or 4 MiB of payloads; the first one always."""
         ...
 
-    async def runs(self, selection: RunFilter, limit: int) -> Sequence[RunRow]:
+    async def runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
         """As `EventLog.list_runs`."""
         ...
 
@@ -73,8 +73,8 @@ class SqlitePages:
         }
         return [StoredEvent(*row) for row in await self._rows(queries.READ_HISTORY_PAGE, parameters)]
 
-    async def runs(self, selection: RunFilter, limit: int) -> Sequence[RunRow]:
-        return [RunRow(*row) for row in await self._rows(queries.LIST_RUNS, list_parameters(selection, limit))]
+    async def runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
+        return [listed_run(row) for row in await self._rows(queries.LIST_RUNS, list_parameters(selection, limit))]
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -83,7 +83,7 @@ class SqlitePages:
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
-    async def _rows(self, statement: str, parameters: Mapping[str, object]) -> Iterable[Iterable[Any]]:
+    async def _rows(self, statement: str, parameters: Mapping[str, object]) -> Iterable[Any]:
         connection = await self._idle.get()
         try:
             return await connection.execute_fetchall(statement, parameters)
@@ -109,5 +109,5 @@ class InlinePages:
             page.append(event)
         return page
 
-    async def runs(self, selection: RunFilter, limit: int) -> Sequence[RunRow]:
+    async def runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
         return self._log.list_runs(selection, limit)

@@ -17,7 +17,7 @@ from dexd.log.checkpointer import Checkpointer
 from dexd.log.connection import Synchronous, open_writer
 from dexd.log.continuity import check_continuity
 from dexd.log.errors import LogError, LogFailedError
-from dexd.log.event_log import Batch
+from dexd.log.event_log import Batch, Projections, TimerRow
 from dexd.log.sqlite_errors import writing_error
 from dexd.log.sqlite_reader import SqliteReader
 
@@ -61,6 +61,18 @@ class SqliteLog(SqliteReader):
             raise self._failed(error, f"batch after {batch.expected_seq} not written") from error
         self._end += len(batch.events)
         self._checkpointer.count(_size_bytes(batch))
+
+    def replace_projections(self, projections: Projections) -> None:
+        self._refuse_after_failure()
+        statements: list[Statement] = [(text, ()) for text in queries.REMOVE_PROJECTIONS]
+        statements += _inserts(queries.put_runs, projections.runs)
+        statements += _inserts(queries.put_snapshots, projections.snapshots)
+        statements += _inserts(queries.put_timers, projections.timers)
+        statements.append((queries.NOTE_PROJECTIONS, (projections.version,)))
+        try:
+            self._write(statements)
+        except sqlite3.Error as error:
+            raise self._failed(error, "projections not written") from error
 
     def checkpoint_if_due(self) -> None:
         """Keep the WAL within its bound; called between commits, as is `checkpoint`.
@@ -119,8 +131,17 @@ def _statements(batch: Batch) -> Iterator[Statement]:
     yield from _inserts(queries.insert_events, batch.events)
     yield from _inserts(queries.put_runs, batch.runs)
     yield from _inserts(queries.put_snapshots, batch.snapshots)
-    if not (batch.events or batch.runs or batch.snapshots):
+    if batch.timers:
+        yield from _inserts(queries.put_timers, [row for row in batch.timers if row.at])
+        yield from _removals([row for row in batch.timers if not row.at])
+    if not (batch.events or batch.runs or batch.snapshots or batch.timers):
         yield queries.PROBE, ()
+
+
+def _removals(rows: Sequence[TimerRow]) -> Iterator[Statement]:
+    keys = ((row.stream_id, row.step_execution_id) for row in rows)
+    for count in queries.row_counts(len(rows)):
+        yield queries.remove_timers(count), list(chain.from_iterable(islice(keys, count)))
 
 
 def _inserts(text_of: Callable[[int], str], rows: Sequence[msgspec.Struct]) -> Iterator[Statement]:
@@ -131,4 +152,4 @@ def _inserts(text_of: Callable[[int], str], rows: Sequence[msgspec.Struct]) -> I
 
 def _size_bytes(batch: Batch) -> int:
     payloads = sum(len(event.payload) for event in batch.events) + sum(len(row.payload) for row in batch.snapshots)
-    return payloads + _ROW_BYTES * (len(batch.events) + len(batch.runs) + len(batch.snapshots))
+    return payloads + _ROW_BYTES * (len(batch.events) + len(batch.runs) + len(batch.snapshots) + len(batch.timers))

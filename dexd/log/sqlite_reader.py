@@ -15,7 +15,17 @@ import msgspec
 from dexd.log import queries
 from dexd.log.connection import open_reader
 from dexd.log.errors import LogUnavailableError
-from dexd.log.event_log import Batch, RunFilter, RunRow, Snapshot, StoredEvent, StoredRun
+from dexd.log.event_log import (
+    Batch,
+    ListedRun,
+    Projections,
+    RunFilter,
+    RunRow,
+    Snapshot,
+    StoredEvent,
+    StoredRun,
+    TimerRow,
+)
 from dexd.log.sqlite_errors import reading_error
 
 Parameters: TypeAlias = Sequence[object] | dict[str, object]
@@ -59,6 +69,10 @@ class SqliteReader:
         rows = self._rows(queries.LAST_EVENT, ())
         return int(rows[0][1]) if rows else 0
 
+    @property
+    def projection_version(self) -> int:
+        return int(self._rows(queries.PROJECTION_VERSION, ())[0][0])
+
     def open_runs(self) -> Generator[StoredRun, None, None]:
         """Stream them from a connection of their own, whose snapshot holds back the WAL until the iterator is done."""
         with closing(open_reader(self._path)) as connection:
@@ -76,20 +90,26 @@ class SqliteReader:
                 raise self._error(error) from error
 
     def latest_run(self, flow_id: str) -> StoredRun | None:
-        return self._stored_run(queries.LATEST_RUN, flow_id)
+        return self._stored_run(queries.LATEST_RUN, (flow_id,))
 
     def flow_ids_in_use(self, flow_ids: Sequence[str]) -> frozenset[str]:
         parameter = msgspec.json.encode(flow_ids).decode()
         return frozenset(row[0] for row in self._rows(queries.FLOW_IDS_IN_USE, (parameter,)))
 
     def run_by_id(self, run_id: str) -> StoredRun | None:
-        return self._stored_run(queries.RUN_BY_ID, run_id)
+        return self._stored_run(queries.RUN_BY_ID, (run_id,))
+
+    def run_by_start(self, flow_id: str, request_id: str) -> StoredRun | None:
+        return self._stored_run(queries.RUN_BY_START, {"flow_id": flow_id, "request_id": request_id})
 
     def run_rows(self, flow_id: str) -> Sequence[RunRow]:
         return [RunRow(*row) for row in self._rows(queries.RUN_ROWS, (flow_id,))]
 
-    def list_runs(self, selection: RunFilter, limit: int) -> Sequence[RunRow]:
-        return [RunRow(*row) for row in self._rows(queries.LIST_RUNS, list_parameters(selection, limit))]
+    def list_runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
+        return [listed_run(row) for row in self._rows(queries.LIST_RUNS, list_parameters(selection, limit))]
+
+    def pending_timers(self, stream_id: int) -> Sequence[TimerRow]:
+        return [TimerRow(*row) for row in self._rows(queries.PENDING_TIMERS, (stream_id,))]
 
     def read_stream(
         self, stream_id: int, from_version: int, limit: int, types: Iterable[str] = ()
@@ -115,16 +135,16 @@ class SqliteReader:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _stored_run(self, statement: str, key: str) -> StoredRun | None:
+    def _stored_run(self, statement: str, key: Parameters) -> StoredRun | None:
         """Read a run with its tail; a Flow ID that was never used costs one look-up, as every first start does."""
         reader = self._reader()
         try:
-            if reader.execute(statement, (key,)).fetchone() is None:
+            if reader.execute(statement, key).fetchone() is None:
                 return None
             # The row and its events must be of one commit. The first look was in no transaction, so it is repeated.
             reader.execute(queries.BEGIN_READING)
             try:
-                row = reader.execute(statement, (key,)).fetchone()
+                row = reader.execute(statement, key).fetchone()
                 tail = (row[0], (row[_RUN_COLUMNS + 1] or 0) + 1, _NO_LIMIT)
                 events = reader.execute(queries.READ_STREAM, tail).fetchall()
             finally:
@@ -155,6 +175,14 @@ class OfflineLog(SqliteReader):
 
     def append(self, batch: Batch) -> None:
         raise LogUnavailableError(f"{self._path} is open for reading only; batch after {batch.expected_seq} refused")
+
+    def replace_projections(self, projections: Projections) -> None:
+        raise LogUnavailableError(f"{self._path} is open for reading only; {len(projections.runs)} rows refused")
+
+
+def listed_run(row: Row) -> ListedRun:
+    """What a row of `queries.LIST_RUNS` says."""
+    return ListedRun(RunRow(*row[:_RUN_COLUMNS]), *row[_RUN_COLUMNS:])
 
 
 def list_parameters(selection: RunFilter, limit: int) -> dict[str, object]:

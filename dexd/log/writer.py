@@ -157,11 +157,13 @@ def merge(batches: Sequence[Batch]) -> Batch:
     """One batch with the effect of all of them, one after the other."""
     runs = {row.stream_id: row for batch in batches for row in batch.runs}
     snapshots = {row.stream_id: row for batch in batches for row in batch.snapshots}
+    timers = {(row.stream_id, row.step_execution_id): row for batch in batches for row in batch.timers}
     return Batch(
         batches[0].expected_seq,
         [event for batch in batches for event in batch.events],
         tuple(runs.values()),
         tuple(snapshots.values()),
+        tuple(timers.values()),
     )
 
 

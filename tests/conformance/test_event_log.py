@@ -9,7 +9,17 @@ import msgspec
 import pytest
 
 from dexd.log.errors import SequenceConflictError
-from dexd.log.event_log import Batch, EventLog, RunFilter, RunRow, Snapshot, StoredEvent
+from dexd.log.event_log import (
+    Batch,
+    EventLog,
+    ListedRun,
+    Projections,
+    RunFilter,
+    RunRow,
+    Snapshot,
+    StoredEvent,
+    TimerRow,
+)
 from dexd.log.memory_log import MemoryLog
 from dexd.log.sqlite_log import SqliteLog
 from tests.support.log_author import COMPLETED, RUNNING, LogAuthor, closed, run_row
@@ -53,7 +63,8 @@ def everything(log: EventLog) -> tuple[object, ...]:
         log.last_at,
         list(log.read_all(1, 100_000)),
         list(rows),
-        [log.run_by_id(row.run_id) for row in rows],
+        [log.run_by_id(listed.row.run_id) for listed in rows],
+        [log.pending_timers(listed.row.stream_id) for listed in rows],
         list(log.open_runs()),
     )
 
@@ -62,7 +73,7 @@ def everything(log: EventLog) -> tuple[object, ...]:
 
 
 def test_empty_log_ends_at_zero(log: EventLog) -> None:
-    assert everything(log) == (0, 0, 0, [], [], [], [])
+    assert everything(log) == (0, 0, 0, [], [], [], [], [])
 
 
 def test_appended_events_are_read_as_they_were_written(log: EventLog, author: LogAuthor) -> None:
@@ -180,6 +191,67 @@ def test_latest_run_has_the_highest_ordinal(log: EventLog, author: LogAuthor) ->
     assert [row.stream_id for row in log.run_rows("order")] == [4, 2, 1]
 
 
+def test_run_is_found_by_the_request_that_started_it(log: EventLog, author: LogAuthor) -> None:
+    """[START-3] Among the executions of its Flow ID, the first one and later ones."""
+    rows = [
+        msgspec.structs.replace(run_row(stream, flow_id=flow_id, ordinal=ordinal), start_request_id=request_id)
+        for stream, flow_id, ordinal, request_id in ((1, "a", 1, "x"), (2, "a", 2, "y"), (3, "b", 1, "x"))
+    ]
+    for row in rows:
+        author.start(row, events=2)
+    for row in rows:
+        found = log.run_by_start(row.flow_id, row.start_request_id)
+        assert found == log.run_by_id(row.run_id)
+    assert log.run_by_start("a", "z") is None
+    assert log.run_by_start("b", "y") is None
+
+
+# ---- timers ------------------------------------------------------------------------------------------------------
+
+
+def timer_row(stream_id: int, number: int, at: int) -> TimerRow:
+    return TimerRow(stream_id, f"Wait-{number}", at)
+
+
+def test_timer_rows_are_kept_replaced_and_taken_away(log: EventLog, author: LogAuthor) -> None:
+    """[ARCH-10] One row per Step execution; the list shows the earliest."""
+    author.start(run_row(1), events=3)
+    author.start(run_row(2))
+    author.append(timers=[timer_row(1, 1, 50), timer_row(1, 2, 40), timer_row(2, 1, 7)])
+    assert list(log.pending_timers(1)) == [timer_row(1, 1, 50), timer_row(1, 2, 40)]
+    assert list(log.list_runs(RunFilter(), 2)) == [ListedRun(run_row(2), 1, 7), ListedRun(run_row(1), 3, 40)]
+    author.append(timers=[timer_row(1, 1, 60), timer_row(1, 2, 0), timer_row(2, 1, 0), timer_row(2, 9, 0)])
+    assert list(log.pending_timers(1)) == [timer_row(1, 1, 60)]
+    assert list(log.pending_timers(2)) == []
+    assert [listed.next_deadline for listed in log.list_runs(RunFilter(), 2)] == [0, 60]
+
+
+# ---- projections made anew ---------------------------------------------------------------------------------------
+
+
+def test_projections_are_replaced_as_a_whole(restart: Restart) -> None:
+    """[ARCH-10] Rows of before are gone, events are as they were, and it is known in which form the rows are."""
+    log = restart()
+    author = LogAuthor(log)
+    assert log.projection_version == 0
+    author.start(run_row(1), events=3)
+    author.append(snapshots=[Snapshot(1, 2, 1, b"old")], timers=[timer_row(1, 1, 50)])
+    events = list(log.read_all(1, 10))
+    rows = [closed(run_row(1)), run_row(2)]
+    log.replace_projections(Projections(4, rows, [Snapshot(2, 1, 1, b"new")], [timer_row(2, 1, 9)]))
+    log = restart()
+    assert log.projection_version == 4
+    assert list(log.read_all(1, 10)) == events
+    assert list(log.list_runs(RunFilter(), 10)) == [ListedRun(rows[1], 0, 9), ListedRun(rows[0], 3, 0)]
+    first, second = log.run_by_id("run-1"), log.run_by_id("run-2")
+    assert first is not None
+    assert second is not None
+    assert (first.snapshot, second.snapshot) == (None, Snapshot(2, 1, 1, b"new"))
+    assert list(log.pending_timers(1)) == []
+    LogAuthor(log).append()
+    assert log.last_seq == len(events)
+
+
 def test_unknown_names_give_nothing(log: EventLog, author: LogAuthor) -> None:
     author.start(run_row(1))
     assert log.latest_run("flow") is None
@@ -234,8 +306,8 @@ def pages(log: EventLog, selection: RunFilter, limit: int) -> list[RunRow]:
     rows: list[RunRow] = []
     while page := log.list_runs(selection, limit):
         assert not rows or len(rows) % limit == 0
-        rows += page
-        selection = msgspec.structs.replace(selection, before_stream_id=page[-1].stream_id)
+        rows += [listed.row for listed in page]
+        selection = msgspec.structs.replace(selection, before_stream_id=page[-1].row.stream_id)
     return rows
 
 
@@ -252,7 +324,7 @@ def test_list_shows_one_row_per_execution(log: EventLog, author: LogAuthor) -> N
     """[SEARCH-7, GEN-3]: a reused Flow ID has several executions, a continued execution several runs."""
     for stream_id, ordinal in ((1, 1), (2, 2), (3, 2)):
         author.start(run_row(stream_id, flow_id="order", ordinal=ordinal))
-    assert [row.stream_id for row in log.list_runs(RunFilter(), 10)] == [3, 1]
+    assert [listed.row.stream_id for listed in log.list_runs(RunFilter(), 10)] == [3, 1]
     assert [row.stream_id for row in pages(log, RunFilter(), 1)] == [3, 1]
 
 
@@ -274,7 +346,7 @@ def test_list_selects(log: EventLog, author: LogAuthor, selection: RunFilter, ex
     for stream_id, flow_id in enumerate(("abc", "a%x", "a_x", "A", "äöü"), start=1):
         row = run_row(stream_id, flow_id=flow_id, flow_type="Order" if stream_id % 2 else "Transfer")
         author.start(closed(row) if stream_id in {3, 4} else row)
-    assert [row.stream_id for row in log.list_runs(selection, 10)] == expected
+    assert [listed.row.stream_id for listed in log.list_runs(selection, 10)] == expected
 
 
 # ---- events ------------------------------------------------------------------------------------------------------

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from dexd.log.errors import LogError, SequenceConflictError
-from dexd.log.event_log import Batch, EventLog, RunFilter, RunRow, Snapshot, StoredEvent
+from dexd.log.event_log import Batch, EventLog, RunFilter, RunRow, Snapshot, StoredEvent, TimerRow
 from dexd.log.memory_log import MemoryLog
 from dexd.log.sqlite_log import SqliteLog
 
 STREAMS = st.integers(min_value=1, max_value=6)
 FLOW_IDS = st.sampled_from(["a", "ab", "b%", "ß"])
+STEP_IDS = st.sampled_from(["A-1", "A-2"])
 KINDS = st.sampled_from(["FlowStarted", "StepScheduled", "FlowClosed"])
 PAYLOADS = st.binary(max_size=8)
 
@@ -49,7 +50,11 @@ class LogMachine(RuleBasedStateMachine):
             events.append(StoredEvent(seq, stream_id, versions[stream_id], 1_000 + seq, kind, 1, payload))
         rows = [self._changed_row(data, stream_id) for stream_id in sorted(changed)]
         snapshots = [Snapshot(stream, versions.get(stream, 0), 1, data.draw(PAYLOADS)) for stream in sorted(folded)]
-        self._do(Batch(last_seq, events, rows, snapshots))
+        timers = [
+            TimerRow(stream_id, step_id, data.draw(st.integers(0, 3)))
+            for stream_id, step_id in data.draw(st.sets(st.tuples(STREAMS, STEP_IDS)).map(sorted))
+        ]
+        self._do(Batch(last_seq, events, rows, snapshots, timers))
         self.versions = versions
         self.rows.update((row.stream_id, row) for row in rows)
 
@@ -118,6 +123,7 @@ class LogMachine(RuleBasedStateMachine):
         status = data.draw(st.integers(1, 2))
         closed_at = 0 if status == 1 else 5_000
         row = RunRow(stream_id, f"run-{stream_id}", flow_id, ordinal, "Order", status, 1_000, closed_at)
+        row = msgspec.structs.replace(row, start_request_id=f"request-{stream_id}")
         return msgspec.structs.replace(row, error_type=data.draw(st.integers(0, 2)), error_message=data.draw(KINDS))
 
     def _do(self, batch: Batch) -> None:
@@ -143,8 +149,11 @@ def _facts(log: EventLog) -> Iterable[object]:
     for flow_id in ("a", "ab", "b%", "ß"):
         yield log.latest_run(flow_id)
         yield list(log.run_rows(flow_id))
+        yield [log.run_by_start(flow_id, f"request-{stream_id}") for stream_id in range(1, 8)]
     for stream_id in range(1, 8):
         yield log.run_by_id(f"run-{stream_id}")
+        yield list(log.pending_timers(stream_id))
+    yield list(log.list_runs(RunFilter(), 10))
 
 
 @pytest.mark.slow

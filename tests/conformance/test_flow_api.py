@@ -41,6 +41,7 @@ def test_started_flow_is_described_listed_and_has_a_history(api: ApiClient, flow
     assert [event.kind for event in events][:2] == ["FlowStarted", "StepScheduled"]
     assert [event.event_id for event in events] == list(range(1, len(events) + 1))
     assert len(events) == info.history_events
+    assert list(listed) == [info]
     assert json.loads(events[1].data)["input"] == {"a": 1}
 
 

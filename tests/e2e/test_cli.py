@@ -3,9 +3,11 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +226,33 @@ def test_the_log_is_verified_and_replayed_offline_without_being_written(server: 
     dex("log", "replay", "nobody", "--data-dir", str(directory))
     assert dex.code == 3
     assert content_of(directory) == before
+
+
+def test_damaged_projections_are_found_and_made_anew(server: ServerProcess, tmp_path: Path) -> None:
+    """[ARCH-10, SURF-23] verify, rebuild, verify; and no rebuild under a running server."""
+    dex = Dex(server.address)
+    directory = tmp_path / "data"
+    with ServerProcess(directory) as own, start_worker(own.address, tmp_path / "worker.log"):
+        for flow_id in ("one", "two"):
+            dex("--server", own.address, "flow", "start", "OrderFlow", "--id", flow_id, "--input", ORDER)
+        dex("log", "rebuild", "--data-dir", str(directory))
+        assert dex.code == 4
+        os.kill(own.pid, signal.SIGKILL)
+    with closing(sqlite3.connect(directory / "p0" / "log.db", isolation_level=None)) as database:
+        database.execute("UPDATE runs SET status = 3 WHERE flow_id = 'one'")
+        database.execute("DELETE FROM runs WHERE flow_id = 'two'")
+
+    verified = dex("log", "verify", "--data-dir", str(directory))
+    assert (dex.code, verified["fault_count"]) == (1, 2)
+    rebuilt = dex("log", "rebuild", "--data-dir", str(directory))
+    assert (dex.code, rebuilt["events"], rebuilt["runs"]) == (0, verified["events"], 2)
+    verified = dex("log", "verify", "--data-dir", str(directory))
+    assert (dex.code, verified["faults"], verified["runs"]) == (0, [], 2)
+    with ServerProcess(directory) as own:
+        listed = dex("--server", own.address, "flow", "list")["flows"]
+        described = [dex("--server", own.address, "flow", "describe", flow_id) for flow_id in ("two", "one")]
+    assert (listed, [flow["status"] for flow in listed]) == (described, ["RUNNING", "RUNNING"])
+    assert sum(flow["history_events"] for flow in listed) >= verified["events"]
 
 
 def content_of(directory: Path) -> dict[str, bytes]:

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from dexd.core.ids import FlowId, RequestId
 from dexd.core.invariants import violations
 from dexd.core.outcome import StopFlowResult
 from dexd.core.values import FlowStatus, StopType
+from dexd.engine.projections import refresh_projections
 from dexd.engine.recovery import rebuild_kernel
 from dexd.log.sqlite_log import SqliteLog
 from dextools.log_inspection import listed_runs
@@ -27,6 +29,15 @@ every_recording = pytest.mark.parametrize("frozen", frozen_logs(), ids=lambda fr
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
     return tmp_path / "log.db"
+
+
+@contextmanager
+def thawed(frozen: Path, database: Path) -> Iterator[SqliteLog]:
+    """Open a recording as the server opens its log."""
+    thaw(frozen, database)
+    with closing(SqliteLog.open(database)) as log:
+        refresh_projections(log)
+        yield log
 
 
 def faults(log: SqliteLog) -> list[Fault]:
@@ -48,8 +59,7 @@ def test_recording_was_not_touched(frozen: Path) -> None:
 @every_recording
 def test_frozen_log_replays_to_the_recorded_state(frozen: Path, database: Path) -> None:
     """[ARCH-9, INV-8] Rows, states and histories hold all that was recorded, and snapshots and projections agree."""
-    thaw(frozen, database)
-    with closing(SqliteLog.open(database)) as log:
+    with thawed(frozen, database) as log:
         assert list(losses(expected_runs(frozen), seen_runs(log), "runs")) == []
         assert faults(log) == []
 
@@ -57,8 +67,7 @@ def test_frozen_log_replays_to_the_recorded_state(frozen: Path, database: Path) 
 @every_recording
 async def test_server_goes_on_with_a_frozen_log(frozen: Path, database: Path) -> None:
     """[ARCH-2, INV-4] Open runs are taken over with a wake-up reason each, and can be ended."""
-    thaw(frozen, database)
-    with closing(SqliteLog.open(database)) as log:
+    with thawed(frozen, database) as log:
         kernel = rebuild_kernel(log, KernelConfig())
         kernel.handle(BeginServing(), now=log.last_at)
         assert violations(kernel, now=log.last_at) == []

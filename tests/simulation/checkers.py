@@ -10,6 +10,7 @@ from dexd.core.flow.evolve import evolve
 from dexd.core.flow.state import RunState
 from dexd.core.outcome import RecordedEvent
 from dexd.core.values import FlowStatus
+from dexd.engine.pending_timers import timer_rows
 from dexd.log.event_log import RunRow
 from dexd.log.memory_log import MemoryLog
 from tests.simulation.client import Acknowledged
@@ -132,6 +133,8 @@ def check_live_state(server: SimulatedServer, histories: dict[int, list[Recorded
         live = server.engine.runs.run_by_id(state.run_id)
         assert live == state, f"{world}: live state of {state.flow_id} is not its replay [INV-8]"
         rows = [row for row in server.log.run_rows(state.flow_id) if row.run_id == state.run_id]
+        timers = sorted(timer_rows(state), key=lambda row: row.step_execution_id)
+        assert server.log.pending_timers(state.stream_id) == timers, f"{world}: timers of {state.flow_id} [ARCH-10]"
         assert [_row_of(state)] == rows, f"{world}: projection of {state.flow_id} differs: {rows} [INV-8]"
 
 
@@ -156,6 +159,7 @@ def _row_of(state: RunState) -> RunRow:
         state.closed_at,
         int(state.error_type),
         state.error_message,
+        state.start_request_id,
     )
 
 

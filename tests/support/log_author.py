@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dexd.log.event_log import Batch, EventLog, RunRow, Snapshot, StoredEvent
+from dexd.log.event_log import Batch, EventLog, RunRow, Snapshot, StoredEvent, TimerRow
 
 RUNNING, COMPLETED = 1, 2
 
@@ -23,15 +23,27 @@ class LogAuthor:
         version = self._versions[stream_id] = self._versions.get(stream_id, 0) + 1
         return StoredEvent(0, stream_id, version, self._now, kind, 1, payload)
 
-    def batch(self, *events: StoredEvent, runs: Sequence[RunRow] = (), snapshots: Sequence[Snapshot] = ()) -> Batch:
+    def batch(
+        self,
+        *events: StoredEvent,
+        runs: Sequence[RunRow] = (),
+        snapshots: Sequence[Snapshot] = (),
+        timers: Sequence[TimerRow] = (),
+    ) -> Batch:
         """Continue the log with these events."""
         last_seq = self._log.last_seq
         numbered = [msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(events, last_seq + 1)]
-        return Batch(last_seq, numbered, runs, snapshots)
+        return Batch(last_seq, numbered, runs, snapshots, timers)
 
-    def append(self, *events: StoredEvent, runs: Sequence[RunRow] = (), snapshots: Sequence[Snapshot] = ()) -> Batch:
+    def append(
+        self,
+        *events: StoredEvent,
+        runs: Sequence[RunRow] = (),
+        snapshots: Sequence[Snapshot] = (),
+        timers: Sequence[TimerRow] = (),
+    ) -> Batch:
         """Append a batch and give it back."""
-        batch = self.batch(*events, runs=runs, snapshots=snapshots)
+        batch = self.batch(*events, runs=runs, snapshots=snapshots, timers=timers)
         self._log.append(batch)
         return batch
 

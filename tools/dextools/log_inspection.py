@@ -28,8 +28,8 @@ def listed_runs(log: EventLog) -> Iterator[RunRow]:
     """Every run that the projection lists, newest first."""
     before_stream_id = 0
     while page := log.list_runs(RunFilter(before_stream_id=before_stream_id), PAGE_EVENTS):
-        yield from page
-        before_stream_id = page[-1].stream_id
+        yield from (listed.row for listed in page)
+        before_stream_id = page[-1].row.stream_id
 
 
 def recorded_events(log: EventLog, stream_id: int) -> Iterator[RecordedEvent]:

@@ -17,6 +17,7 @@ from dexd.core.flow.transitions import is_flow_transition, is_step_transition
 from dexd.core.ids import StepExecutionId
 from dexd.core.outcome import RecordedEvent
 from dexd.core.values import FlowStatus
+from dexd.engine.pending_timers import timer_rows
 from dexd.log.errors import LogDamagedError
 from dexd.log.event_log import EventLog, RunRow, Snapshot, StoredEvent, StoredRun
 from dextools.log_inspection import PAGE_EVENTS, listed_runs, recorded_events
@@ -115,6 +116,17 @@ def _verify_run(log: EventLog, stream_id: int, report: LogReport) -> None:
         report.add(state.run_id, f"its snapshot is of event {found.snapshot.version}, its last is {state.version}")
     for name, stored, folded in _differences(found.row, state):
         report.add(state.run_id, f"the projection says {name} is {stored!r}, replay says {folded!r}")
+    _verify_timers(log, state, report)
+
+
+def _verify_timers(log: EventLog, state: RunState, report: LogReport) -> None:
+    """Compare the pending timers, Step execution by Step execution."""
+    stored = {row.step_execution_id: row.at for row in log.pending_timers(state.stream_id)}
+    folded = {row.step_execution_id: row.at for row in timer_rows(state)}
+    for step_id in dict.fromkeys((*stored, *folded)):
+        if stored.get(step_id) != folded.get(step_id):
+            text = f"the projection says {step_id} wakes up at {stored.get(step_id)}, replay says {folded.get(step_id)}"
+            report.add(state.run_id, text)
 
 
 def _checked_fold(state: RunState | None, recorded: RecordedEvent, report: LogReport) -> RunState:
@@ -170,6 +182,7 @@ def _differences(row: RunRow, state: RunState) -> Iterator[tuple[str, object, ob
         "closed_at": state.closed_at,
         "error_type": int(state.error_type),
         "error_message": state.error_message,
+        "start_request_id": state.start_request_id,
     }
     for name, value in folded.items():
         if getattr(row, name) != value:

@@ -10,12 +10,12 @@ from dexd.core.values import FlowStatus, IdReusePolicy
 
 
 def decide_start(
-    latest: RunState | None, command: StartFlow, *, now: int
+    latest: RunState | None, command: StartFlow, *, now: int, known: RunState | None = None
 ) -> FlowStarted | StartFlowAccepted | Rejection:
     """Start, repeat an earlier answer, or refuse.
 
-    1. The request ID of the latest retained execution: same content is the same start, whatever its status; other
-       content is REQUEST_CONFLICT [START-3].
+    1. The request ID of the latest execution, or of `known`, an earlier one: same content is the same start, whatever
+       its status; other content is REQUEST_CONFLICT [START-3].
     2. The reuse policy decides by the latest execution's status [START-4, START-5].
     3. A new execution gets the next ordinal [GEN-3].
 
@@ -24,6 +24,8 @@ def decide_start(
     if latest is not None:
         if latest.start_request_id == command.request_id:
             return _repeat(latest, command)
+        if known is not None:
+            return _repeat(known, command)
         if not _allows(command.id_reuse_policy, latest.status):
             return _already_started(latest, command.id_reuse_policy)
     ordinal = 1 if latest is None else latest.ordinal + 1
@@ -54,14 +56,14 @@ def schedule_of(terms: FlowTerms, *, delay_ms: int, now: int) -> tuple[int, int]
     return (eligible_at if delay_ms else 0), (eligible_at + terms.timeout_ms if terms.timeout_ms else 0)
 
 
-def _repeat(latest: RunState, command: StartFlow) -> StartFlowAccepted | Rejection:
-    if latest.start_digest == command.digest:
-        return StartFlowAccepted(latest.execution_id)
+def _repeat(started: RunState, command: StartFlow) -> StartFlowAccepted | Rejection:
+    if started.start_digest == command.digest:
+        return StartFlowAccepted(started.execution_id)
     return Rejection(
         Code.REQUEST_CONFLICT,
-        f"request {command.request_id!r} started Flow {latest.flow_id!r} before, with another Flow type, input or "
+        f"request {command.request_id!r} started Flow {started.flow_id!r} before, with another Flow type, input or "
         "initial Attributes",
-        {"flow_id": latest.flow_id, "request_id": command.request_id, "run_id": latest.run_id},
+        {"flow_id": started.flow_id, "request_id": command.request_id, "run_id": started.run_id},
     )
 
 

@@ -660,6 +660,7 @@ class FlowInfo(_message.Message):
     HISTORY_EVENTS_FIELD_NUMBER: _builtins.int
     ERROR_TYPE_FIELD_NUMBER: _builtins.int
     ERROR_MESSAGE_FIELD_NUMBER: _builtins.int
+    NEXT_DEADLINE_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
     """The Flow ID."""
     run_id: _builtins.str
@@ -682,6 +683,8 @@ class FlowInfo(_message.Message):
     """Set for FAILED: one of FLOW-9."""
     error_message: _builtins.str
     """Message of that error."""
+    next_deadline: _builtins.int
+    """When the run wakes up by itself next, by a Timer or a retry; 0 for never."""
     def __init__(
         self,
         *,
@@ -696,10 +699,11 @@ class FlowInfo(_message.Message):
         history_events: _builtins.int = ...,
         error_type: _builtins.str = ...,
         error_message: _builtins.str = ...,
+        next_deadline: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["closed_at", b"closed_at", "error_message", b"error_message", "error_type", b"error_type", "first_run_id", b"first_run_id", "flow_id", b"flow_id", "flow_type", b"flow_type", "history_events", b"history_events", "ordinal", b"ordinal", "run_id", b"run_id", "started_at", b"started_at", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["closed_at", b"closed_at", "error_message", b"error_message", "error_type", b"error_type", "first_run_id", b"first_run_id", "flow_id", b"flow_id", "flow_type", b"flow_type", "history_events", b"history_events", "next_deadline", b"next_deadline", "ordinal", b"ordinal", "run_id", b"run_id", "started_at", b"started_at", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

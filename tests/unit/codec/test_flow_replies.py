@@ -26,7 +26,7 @@ from dexd.core.outcome import (
     StopFlowResult,
 )
 from dexd.core.values import Completion, FlowErrorType, FlowStatus, SkipOutcome, StepOutcome
-from dexd.log.event_log import RunFilter, RunRow
+from dexd.log.event_log import ListedRun, RunFilter, RunRow
 from dexpb.v1 import flow_service_pb2 as pb
 
 FAILED = FlowSummary(
@@ -76,8 +76,11 @@ def test_summary_names_status_and_error() -> None:
         error_type="WORKER_API_FAILED",
         error_message="why",
     )
-    running = summary_of_row(RunRow(1, "r", "f", 1, "Order", FlowStatus.RUNNING, 10, 0))
-    assert replies.from_summary(running).error_type == ""
+    running = replies.from_summary(
+        summary_of_row(ListedRun(RunRow(1, "r", "f", 1, "Order", FlowStatus.RUNNING, 10, 0), 5, 90))
+    )
+    assert running.error_type == ""
+    assert (running.history_events, running.next_deadline) == (5, 90)
 
 
 def test_list_carries_the_token_of_the_next_page() -> None:

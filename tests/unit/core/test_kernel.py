@@ -53,9 +53,18 @@ def closed_run(run_id: str = RUN, ordinal: int = 1) -> RunState:
 
 def test_client_commands_want_the_latest_run_of_their_flow() -> None:
     kernel = given().kernel
-    for command in (start(), publish("c", b"1"), set_attribute("a", b"1"), stop(), rpc()):
+    for command in (publish("c", b"1"), set_attribute("a", b"1"), stop(), rpc()):
         assert kernel.wanted(command) == FLOW
         assert given(started()).kernel.wanted(command) is None
+
+
+def test_start_3_start_wants_the_run_of_its_request_only_where_there_may_be_one() -> None:
+    assert given().kernel.wanted(start()) == start()
+    first, second = started(run_id="run-a"), started(run_id="run-b", ordinal=2)
+    assert given(first).kernel.wanted(start()) is None
+    assert given(second).kernel.wanted(start()) == start()
+    assert given(second).kernel.wanted(start(request_id="start-run-b")) is None
+    assert given(first, closed(), second).kernel.wanted(start(request_id="start-run-a")) is None
 
 
 def test_results_want_their_run_and_other_commands_nothing() -> None:

@@ -169,3 +169,32 @@ def test_start_4_repeat_of_a_terminating_start_terminates_nothing_more() -> None
 def test_id_6_step_numbers_begin_again_in_a_new_execution() -> None:
     before = given(started(), scheduled("A-1"), closed())
     before.when(another(step=plan("A"))).then_events(Like(FlowStarted, ordinal=2), scheduled("A-1"))
+
+
+TWICE = (started(run_id="run-a"), closed(FlowStatus.FAILED), started(run_id="run-b", ordinal=2))
+
+
+@pytest.mark.parametrize("policy", IdReusePolicy)
+def test_start_3_request_of_an_earlier_execution_gets_its_run(policy: IdReusePolicy) -> None:
+    again = start(run_id="run-c", request_id="start-run-a", id_reuse_policy=policy)
+    given(*TWICE).when(again).then(reply=StartFlowAccepted(token(run="run-a").run_id))
+
+
+def test_start_3_request_of_an_earlier_execution_with_other_content_is_a_conflict() -> None:
+    again = start(run_id="run-c", request_id="start-run-a", digest=digest("other"))
+    given(*TWICE).when(again).then_rejected(Code.REQUEST_CONFLICT, flow_id=FLOW, run_id="run-a")
+
+
+def test_start_3_request_of_an_execution_that_was_just_replaced_is_known() -> None:
+    """The log does not have the newer one yet."""
+    replaced = another(id_reuse_policy=IdReusePolicy.ALLOW_TERMINATE_IF_RUNNING)
+    again = start(run_id="run-3", request_id="start-run-1")
+    given(started()).after(replaced).when(again).then(reply=StartFlowAccepted(RUN))
+
+
+def test_start_3_request_of_an_execution_that_left_memory_is_asked_for_again() -> None:
+    kernel = given(*TWICE).kernel
+    again = start(run_id="run-c", request_id="start-run-a")
+    assert kernel.wanted(again) is None
+    assert kernel.forget(token(run="run-a").run_id)
+    assert kernel.wanted(again) is not None

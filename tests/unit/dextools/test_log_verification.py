@@ -14,9 +14,9 @@ from dexd.core.kernel import Kernel
 from dexd.core.outcome import RecordedEvent
 from dexd.core.values import StepPlan, StopType
 from dexd.engine.batch import OpenBatch
-from dexd.log.event_log import Batch, RunFilter, RunRow, StoredEvent
+from dexd.log.event_log import Batch, RunRow, StoredEvent
 from dexd.log.memory_log import MemoryLog
-from dextools.log_inspection import find_run, history, state_after
+from dextools.log_inspection import find_run, history, listed_runs, state_after
 from dextools.log_verification import LogReport, verify_log
 from dextools.state_document import state_document
 
@@ -72,7 +72,7 @@ def altered(*, events: Sequence[StoredEvent] | None = None, runs: Sequence[RunRo
     whole = written()
     return AlteredLog(
         whole.read_all(1, 1_000) if events is None else events,
-        whole.list_runs(RunFilter(), 1_000) if runs is None else runs,
+        list(listed_runs(whole)) if runs is None else runs,
     )
 
 
@@ -129,8 +129,7 @@ def test_a_payload_that_cannot_be_read_ends_the_replay_of_its_run_only() -> None
 def test_a_projection_that_differs_from_replay_is_found(name: str, value: object) -> None:
     """[ARCH-10] list, describe and history always agree."""
     runs = [
-        msgspec.structs.replace(row, **{name: value}) if row.flow_id == "a" else row
-        for row in written().list_runs(RunFilter(), 10)
+        msgspec.structs.replace(row, **{name: value}) if row.flow_id == "a" else row for row in listed_runs(written())
     ]
     (fault,) = faults_of(altered(runs=runs))
     assert fault.startswith(f"run-a: the projection says {name} is {value!r}")
@@ -141,7 +140,7 @@ def test_a_run_that_only_the_projection_or_only_the_log_has_is_found() -> None:
     whole = written()
     of_a = [event for event in whole.read_all(1, 1_000) if event.stream_id == 1]
     assert any("run-b: the projection lists the run" in fault for fault in faults_of(altered(events=of_a)))
-    rows = [row for row in whole.list_runs(RunFilter(), 10) if row.flow_id == "a"]
+    rows = [row for row in listed_runs(whole) if row.flow_id == "a"]
     assert faults_of(altered(runs=rows)) == ["run-b: the log has events of the run, the projection does not list it"]
 
 

@@ -1,16 +1,18 @@
 """Logs are opened for reading only [SURF-23]."""
 
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from dexd.log.directory import log_path
+from dexd.engine.projections import rebuild_projections
+from dexd.log.directory import locked, log_path
 from dexd.log.event_log import Batch
 from dexd.log.sqlite_log import SqliteLog
 from dextools.cli.errors import CommandError, ExitCode
 from dextools.log_verification import verify_log
-from dextools.offline_log import open_offline
+from dextools.offline_log import open_exclusively, open_offline
 from tests.unit.dextools.test_log_verification import WORK, written
 
 
@@ -73,3 +75,24 @@ def test_a_file_that_is_no_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError) as refused, open_offline(tmp_path):
         pass
     assert (refused.value.exit_code, refused.value.code) == (ExitCode.FAILED, "LOG_DAMAGED")
+
+
+def test_a_log_is_written_only_when_no_server_has_it(tmp_path: Path) -> None:
+    """[ARCH-6, SURF-23] exit code 4, and who has it."""
+    stored(tmp_path / "data").close()
+    with locked(tmp_path / "data"):
+        in_use = f"in use by the server with pid {os.getpid()}; stop it"
+        with pytest.raises(CommandError, match=in_use) as refused, open_exclusively(tmp_path / "data"):
+            pass
+        assert (refused.value.exit_code, refused.value.code) == (ExitCode.CONFLICT, "DATA_DIRECTORY_IN_USE")
+    with open_exclusively(tmp_path / "data") as log:
+        rebuild_projections(log, lambda _: None)
+        assert verify_log(log, lambda _: None).faults == []
+
+
+def test_a_directory_without_a_log_is_not_made_one(tmp_path: Path) -> None:
+    """[SURF-20] exit code 3; nothing is created."""
+    with pytest.raises(CommandError) as refused, open_exclusively(tmp_path / "data"):
+        pass
+    assert refused.value.exit_code is ExitCode.NOT_FOUND
+    assert not (tmp_path / "data").exists()

@@ -7,9 +7,12 @@ from dexd.core.commands import InvokeRpc
 from dexd.core.config import KernelConfig
 from dexd.core.ids import CallerId, FlowId, RequestId, RunId
 from dexd.core.kernel import RunRef
+from dexd.core.rejections import Code
 from dexd.engine import run_cache
 from dexd.engine.recovery import rebuild_kernel
 from dexd.engine.run_cache import RunCache
+from dexd.log.event_log import StoredRun
+from dexd.log.memory_log import MemoryLog
 from tests.unit.engine.rig import Rig, publish_command, stop_command
 
 
@@ -123,3 +126,38 @@ async def test_runs_that_rpcs_read_survive_a_full_cache() -> None:
     kernel.handle(call, now=1_000_000)
     cache.look_up(FlowId("b"))
     assert [run.flow_id for run in kernel.runs.values()] == ["a", "b"]
+
+
+async def test_request_of_an_execution_that_left_memory_is_still_known() -> None:
+    """[START-3] Any retained execution counts, not only the latest one and not only those in memory."""
+    rig = await log_with_closed_runs("a", "b")
+    for number in (2, 3):
+        await rig.start("a", run_id=f"run-{number}", request_id=f"start-{number}")
+        await rig.answer(stop_command("a"))
+    for request, run_id in (("start-a", "run-a"), ("start-2", "run-2"), ("start-3", "run-3"), ("start-a", "run-a")):
+        again = Rig(rig.log)
+        assert (await again.start("a", run_id="other", request_id=request)).run_id == run_id
+    conflict = await Rig(rig.log).start("a", run_id="other", request_id="start-a", digest=b"other")
+    assert (conflict.code, conflict.fields["run_id"]) == (Code.REQUEST_CONFLICT, "run-a")
+    assert (await Rig(rig.log).start("a", run_id="run-4", request_id="start-4")).run_id == "run-4"
+
+
+async def test_request_of_an_earlier_execution_is_looked_up_only_where_there_are_several() -> None:
+    """[START-3] The first execution of a Flow ID costs one look-up, whatever becomes of it."""
+
+    class Asked(MemoryLog):
+        by_start = 0
+
+        def run_by_start(self, flow_id: str, request_id: str) -> StoredRun | None:
+            self.by_start += 1
+            return super().run_by_start(flow_id, request_id)
+
+    log = Asked()
+    rig = Rig(log)
+    await rig.start("a")
+    await rig.start("a")
+    await rig.answer(stop_command("a"))
+    await rig.start("a", run_id="run-2", request_id="start-2")
+    assert log.by_start == 0
+    await rig.start("a", run_id="run-3", request_id="start-3")
+    assert log.by_start == 1

@@ -241,7 +241,7 @@ def test_offline_log_shows_what_a_killed_server_left(log: SqliteLog, author: Log
     copy.write_bytes(path.read_bytes())
     copy.with_name("copy.db-wal").write_bytes(wal)
     with OfflineLog(copy) as offline:
-        assert [row.run_id for row in offline.list_runs(RunFilter(), 10)] == ["run-1"]
+        assert [listed.row.run_id for listed in offline.list_runs(RunFilter(), 10)] == ["run-1"]
     assert copy.with_name("copy.db-wal").read_bytes() == wal
 
 

@@ -229,5 +229,5 @@ def test_merged_batches_have_the_effect_of_all_of_them() -> None:
 
 
 def contents(log: MemoryLog) -> tuple[object, list[RunRow], list[object]]:
-    rows = list(log.list_runs(RunFilter(), 10))
+    rows = [listed.row for listed in log.list_runs(RunFilter(), 10)]
     return log.read_all(1, 10), rows, [log.run_by_id(row.run_id) for row in rows]

@@ -23,6 +23,7 @@ def flow_document(flow: pb.FlowInfo) -> dict[str, Any]:
         "history_events": flow.history_events,
         "error_type": flow.error_type,
         "error_message": flow.error_message,
+        "next_deadline": flow.next_deadline or None,
     }
 
 

@@ -1,4 +1,4 @@
-"""`dex log`: a data directory, or a copy of one, seen offline. Nothing is ever written [SURF-23]."""
+"""`dex log`: a data directory, or a copy of one, seen offline. Only `rebuild` writes [SURF-23]."""
 
 from itertools import islice
 from pathlib import Path
@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from dexd.codec.views import HistoryEntry
+from dexd.engine.projections import rebuild_projections
 from dexd.log.errors import LogDamagedError
 from dexd.log.event_log import EventLog, RunRow
 from dextools.cli.errors import CommandError, ExitCode
@@ -18,7 +19,7 @@ from dextools.cli.values import INT64_MAX, shown
 from dextools.history_table import HistoryRow, history_table
 from dextools.log_inspection import find_run, history, state_after
 from dextools.log_verification import LogReport, verify_log
-from dextools.offline_log import open_offline
+from dextools.offline_log import open_exclusively, open_offline
 from dextools.state_document import state_document
 from dextools.terminal_text import cell
 
@@ -36,6 +37,7 @@ def add_log_verbs(app: typer.Typer) -> None:
     verb(app, "events")(events)
     verb(app, "verify")(verify)
     verb(app, "replay")(replay)
+    verb(app, "rebuild")(rebuild)
 
 
 def events(
@@ -99,6 +101,21 @@ def verify(call: Invocation, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
     call.output.answer(document, _verdict(report))
     if report.fault_count:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def rebuild(call: Invocation, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
+    """Make all projections anew from the events: rows of runs, pending timers, snapshots.
+
+    Needs the data directory for itself and is refused while a server runs on it. Events are not changed.
+    """
+    with open_exclusively(data_dir) as log, progress("events", total=2 * log.last_seq) as advance:
+        rebuilt = rebuild_projections(log, advance)
+    document = msgspec.structs.asdict(rebuilt)
+    text = (
+        f"rebuilt from {rebuilt.events} events: {rebuilt.runs} runs, {rebuilt.timers} pending timers and "
+        f"{rebuilt.snapshots} snapshots"
+    )
+    call.output.answer(document, cell(text))
 
 
 def _find(log: EventLog, name: str) -> RunRow:

@@ -1,0 +1,58 @@
+"""The projection of pending timers, kept beside the events that change them [ARCH-10].
+
+Only Step executions that wake up by themselves have a row, so a Step without Timer and retry costs nothing.
+"""
+
+from collections.abc import Iterable
+
+from dexd.core.flow.state import RunState
+from dexd.core.flow.wakeups import wake_ups, wakes_at
+from dexd.core.ids import StepExecutionId
+from dexd.engine.batch import OpenBatch
+from dexd.log.event_log import TimerRow
+
+
+class PendingTimers:
+    """Knows the rows as they will be after the open batch, so that only changes are written."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, runs: Iterable[RunState]) -> None:
+        """Begin with the rows that the log has of these runs."""
+        self._rows: dict[int, dict[StepExecutionId, int]] = {}
+        for run in runs:
+            if rows := dict(wake_ups(run)):
+                self._rows[run.stream_id] = rows
+
+    def has_rows(self, stream_id: int) -> bool:
+        """Whether anything of the run wakes up by itself."""
+        return stream_id in self._rows
+
+    def run_started(self, run: RunState, batch: OpenBatch) -> None:
+        """A run began that waits before its start Step, or has a limited time."""
+        for step_id, _ in wake_ups(run):
+            self.may_move(run, step_id, batch)
+
+    def may_move(self, run: RunState, step_id: StepExecutionId, batch: OpenBatch) -> None:
+        """Bring the row of a Step execution up to date."""
+        at = wakes_at(run, step_id)
+        rows = self._rows.get(run.stream_id)
+        if at == (0 if rows is None else rows.get(step_id, 0)):
+            return
+        if at:
+            self._rows.setdefault(run.stream_id, {})[step_id] = at
+        elif rows is not None:
+            del rows[step_id]
+            if not rows:
+                del self._rows[run.stream_id]
+        batch.note_timer(TimerRow(run.stream_id, step_id, at))
+
+    def run_closed(self, stream_id: int, batch: OpenBatch) -> None:
+        """Nothing of the run wakes up any more."""
+        for step_id in self._rows.pop(stream_id, ()):
+            batch.note_timer(TimerRow(stream_id, step_id, 0))
+
+
+def timer_rows(run: RunState) -> list[TimerRow]:
+    """The rows of a run as it is now."""
+    return [TimerRow(run.stream_id, step_id, at) for step_id, at in wake_ups(run)]

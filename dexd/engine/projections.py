@@ -1,0 +1,108 @@
+"""Projections made anew from the events alone: rows of runs, pending timers, snapshots [ARCH-10].
+
+The server does it when it finds rows in another form than it writes, after an upgrade; `dex log rebuild` when they are
+damaged.
+"""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+import structlog
+
+from dexd.codec.event_codec import from_stored
+from dexd.codec.state_codec import to_snapshot
+from dexd.core.flow.evolve import evolve
+from dexd.core.flow.state import RunState
+from dexd.engine.batch import row_of
+from dexd.engine.pending_timers import timer_rows
+from dexd.engine.recovery import PAGE_EVENTS, all_events
+from dexd.log.errors import LogDamagedError
+from dexd.log.event_log import EventLog, Projections, RunRow, Snapshot, StoredEvent, TimerRow
+
+PROJECTION_VERSION = 1
+"""Raised whenever rows get other content than before for the same events."""
+
+SNAPSHOT_FROM_EVENTS = 200
+"""Open runs with at least so many events get a snapshot."""
+
+
+class Rebuilt(msgspec.Struct, frozen=True):
+    """What was made."""
+
+    events: int
+    runs: int
+    timers: int
+    snapshots: int
+
+
+def refresh_projections(log: EventLog) -> None:
+    """Rebuild if the rows are not in today's form, before the server recovers from them.
+
+    Raises:
+        LogError: as `rebuild_projections`.
+    """
+    found = log.projection_version
+    if found != PROJECTION_VERSION:
+        rebuilt = rebuild_projections(log, lambda _: None)
+        if rebuilt.events:
+            counts = msgspec.structs.asdict(rebuilt)
+            structlog.get_logger().info("projections_rebuilt", found=found, form=PROJECTION_VERSION, **counts)
+
+
+def rebuild_projections(log: EventLog, advance: Callable[[int], None]) -> Rebuilt:
+    """Fold every run from its first event and replace all rows in one commit; nobody else may write meanwhile.
+
+    Rows are collected in memory: a few hundred bytes a run, and the snapshots of long open ones.
+
+    Args:
+        log: Whose events are read and whose rows are replaced.
+        advance: Told now and then how many more events were read; every event is read twice.
+
+    Raises:
+        LogDamagedError: a run cannot be folded; nothing was changed.
+        LogError: the log cannot be read or written; nothing was changed.
+    """
+    runs: list[RunRow] = []
+    timers: list[TimerRow] = []
+    snapshots: list[Snapshot] = []
+    events = 0
+    for stream_id, version in _stream_lengths(log, advance).items():
+        run = _folded(log, stream_id)
+        runs.append(row_of(run))
+        timers += timer_rows(run)
+        if run.is_open and run.version >= SNAPSHOT_FROM_EVENTS:
+            snapshots.append(to_snapshot(run))
+        events += version
+        advance(version)
+    log.replace_projections(Projections(PROJECTION_VERSION, runs, snapshots, timers))
+    return Rebuilt(events, len(runs), len(timers), len(snapshots))
+
+
+def _stream_lengths(log: EventLog, advance: Callable[[int], None]) -> dict[int, int]:
+    """Every stream with its number of events, in the order of their first event."""
+    lengths: dict[int, int] = {}
+    for page in _pages(log):
+        for stored in page:
+            lengths[stored.stream_id] = stored.version
+        advance(len(page))
+    return lengths
+
+
+def _pages(log: EventLog) -> Iterator[list[StoredEvent]]:
+    seq = 1
+    while page := list(log.read_all(seq, PAGE_EVENTS)):
+        yield page
+        seq = page[-1].seq + 1
+
+
+def _folded(log: EventLog, stream_id: int) -> RunState:
+    run: RunState | None = None
+    try:
+        for stored in all_events(log, stream_id):
+            run = evolve(run, from_stored(stored))
+    except (LookupError, TypeError, ValueError) as error:
+        # What events that cannot follow each other do to the fold.
+        version = 0 if run is None else run.version
+        raise LogDamagedError(f"stream {stream_id} cannot be folded after event {version}: {error!r}") from error
+    assert run is not None, "the stream has events"
+    return run
