@@ -92,7 +92,7 @@ def _combined(chosen: list[Any], groups: list[list[int]]) -> Wait:
         type(each)(each.kind, f"id{index}", each.duration_ms, each.at_ms, each.channel, each.at_least, each.at_most)
         for index, each in enumerate(chosen)
     )
-    return any_combination(named, *(tuple(i % len(named) for i in group) for group in groups))
+    return any_combination(named, *(tuple(dict.fromkeys(i % len(named) for i in group)) for group in groups))
 
 
 wait_values: st.SearchStrategy[Wait] = st.one_of(

@@ -192,6 +192,9 @@ def _invalid_combinations(wait: Wait) -> str:
     valid = range(len(wait.conditions))
     if any(not group or any(index not in valid for index in group) for group in wait.combinations):
         return "a combination is empty or names a condition that does not exist"
+    if any(len(dict.fromkeys(group)) != len(group) for group in wait.combinations):
+        # It would consume its messages twice, past its upper bound [WAIT-8].
+        return "a combination names one condition twice"
     ids = [condition.condition_id for condition in wait.conditions]
     if "" in ids or len(dict.fromkeys(ids)) != len(ids):
         return "condition IDs are required and unique in a combination"

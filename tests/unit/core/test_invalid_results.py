@@ -105,6 +105,7 @@ LONG = DURATION_MS_MAX + 1
         (any_combination((channel(id="x"),), *[(0,)] * (COMBINATIONS_MAX + 1)), f"{COMBINATIONS_MAX + 1} combinations"),
         (any_combination((channel(id="x"),), ()), "a combination is empty"),
         (any_combination((channel(id="x"),), (1,)), "names a condition that does not exist"),
+        (any_combination((channel(id="x"),), (0, 0)), "a combination names one condition twice"),
         (any_combination((channel(),), (0,)), "condition IDs are required and unique"),
         (any_combination((channel(id="x"), timer(5, id="x")), (0, 1)), "condition IDs are required and unique"),
         (all_of(timer()), "a Timer has either a duration or an instant"),
