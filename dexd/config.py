@@ -16,7 +16,7 @@ from dexd.core.config import KernelConfig
 from dexd.core.values import StepDurability
 from dexd.errors import ConfigError
 from dexd.log.connection import Synchronous
-from dexd.settings import Address, Choice, Count, Directory, Duration, ListenAddress, SettingKind, Size
+from dexd.settings import Address, Choice, Count, Directory, Duration, ListenAddress, OptionalAddress, SettingKind, Size
 
 DEFAULT_FILE: Final = Path("dexd.toml")
 """Read from the working directory when it is there and no file is named."""
@@ -83,6 +83,13 @@ class FlowSection(msgspec.Struct, frozen=True):
     """Timeout of an RPC handler from hand-over [RPC-7]."""
 
 
+class MetricsSection(msgspec.Struct, frozen=True):
+    """Numbers for monitoring; docs/metrics.md lists them."""
+
+    listen: Annotated[ListenAddress | None, OptionalAddress()] = ListenAddress("127.0.0.1", 8803, may_move=True)
+    """Where `/metrics` is served over HTTP. If the default port is taken, the next free one is used."""
+
+
 class ServerConfig(msgspec.Struct, frozen=True):
     """Every setting with its effective value."""
 
@@ -90,6 +97,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
     store: StoreSection = StoreSection()
     matching: MatchingSection = MatchingSection()
     flow: FlowSection = FlowSection()
+    metrics: MetricsSection = MetricsSection()
 
     def kernel(self) -> KernelConfig:
         """The part that the kernel decides by."""

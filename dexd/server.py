@@ -33,7 +33,11 @@ from dexd.core.rejections import Code, Rejection
 from dexd.engine.engine import Engine, EngineOptions
 from dexd.engine.ports import Failpoint
 from dexd.engine.system import ServerClock, mint_request_id
+from dexd.errors import ListenError
+from dexd.log.directory import log_path
 from dexd.log.errors import LogError
+from dexd.observe.metrics import ServerFacts, create_exposition
+from dexd.observe.metrics_listener import MetricsListener
 from dexd.partition import Partition, open_partition
 from dexd.settings import ListenAddress
 
@@ -159,6 +163,7 @@ class Server:
         self._health = Health(
             self._grpc, (flow_service.SERVICE_NAME, worker_service.SERVICE_NAME, admin_service.SERVICE_NAME)
         )
+        self._metrics: MetricsListener | None = None
         self.address: ListenAddress = listen(self._grpc, config.api.listen)
         """Where it listens, with the port that port 0 became."""
 
@@ -180,6 +185,11 @@ class Server:
             recovered_runs=self._engine.health.open_runs,
             startup_ms=max(1, round((asyncio.get_running_loop().time() - self._begun_s) * 1_000)),
         )
+        try:
+            await self._start_metrics(ready.startup_ms)
+        except ListenError:
+            await self.abandon()
+            raise
         self._log.info(**msgspec.structs.asdict(ready))
         if not self.address.is_loopback:
             # Neither tokens nor TLS exist yet, so whoever reaches the port may do everything [SEC-1].
@@ -199,6 +209,7 @@ class Server:
 
     async def abandon(self) -> None:
         """Stop at once after a failure: the log, as far as it is durable, is the truth [ARCH-4]."""
+        await self._stop_metrics()
         await self._grpc.stop(None)
         self._engine.close()
         try:
@@ -221,9 +232,24 @@ class Server:
         # What is open now are calls of others, as a watch of the health service, which never ends by itself.
         await self._grpc.stop(None)
         await asyncio.wait((closing, ended))
+        await self._stop_metrics()
         self._engine.close()
         await self._partition.pages.close()
         await asyncio.to_thread(self._partition.close)
+
+    async def _start_metrics(self, startup_ms: int) -> None:
+        if self._config.metrics.listen is None:
+            return
+        log_file = log_path(self._config.store.data_dir)
+        wal_file = log_file.with_name(f"{log_file.name}-wal")
+        facts = ServerFacts(version("dexd"), startup_ms, self._clock.now(), wal_file)
+        self._metrics = MetricsListener(create_exposition(self._engine, self._clock, facts))
+        address = await self._metrics.start(self._config.metrics.listen)
+        self._log.info("metrics_listening", address=str(address))
+
+    async def _stop_metrics(self) -> None:
+        if self._metrics is not None:
+            await self._metrics.stop()
 
     def _create_flow_service(self) -> FlowService:
         config = self._config

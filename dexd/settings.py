@@ -18,6 +18,8 @@ class ListenAddress(msgspec.Struct, frozen=True):
     host: str
     port: int
     """0 lets the operating system choose."""
+    may_move: bool = False
+    """Nobody asked for just this port: if it is taken, the next free one will do [SURF-11]."""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -155,6 +157,20 @@ class Address(msgspec.Struct, frozen=True):
 
     def render(self, value: object) -> str:
         return _quoted(str(value))
+
+
+class OptionalAddress(msgspec.Struct, frozen=True):
+    """HOST:PORT, or the empty text for not listening at all."""
+
+    @property
+    def expected(self) -> str:
+        return f'{Address().expected}, or "" for off'
+
+    def parse(self, raw: object) -> ListenAddress | None:
+        return None if raw == "" else Address().parse(raw)
+
+    def render(self, value: object) -> str:
+        return _quoted("" if value is None else str(value))
 
 
 class Directory(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from dexpb.v1 import flow_service_pb2 as pb
 from dexpb.v1 import frames
 from dexsdk._registered import RegisteredFlow
+from dexsdk.options import PRIORITY_DEFAULT, StartFlowOptions
 
 
 class StartHeads:
@@ -31,6 +32,15 @@ def to_start_step(descriptor: frames.StepDescriptor) -> pb.StartStep:
     )
 
 
+def to_standing(options: StartFlowOptions) -> pb.Standing | None:
+    """Give how the Flow's calls stand in queues; None when as everybody's, which most starts leave it at."""
+    if options.priority == PRIORITY_DEFAULT and not options.fairness_key and options.fairness_weight == 1:
+        return None
+    return pb.Standing(
+        priority=options.priority, fairness_key=options.fairness_key, fairness_weight=options.fairness_weight
+    )
+
+
 def to_step_options(options: frames.StepOptions | None) -> pb.StepOptions | None:
     """Give resolved options as they travel; unset stays unset."""
     if options is None:
@@ -46,6 +56,7 @@ def to_step_options(options: frames.StepOptions | None) -> pb.StepOptions | None
         heartbeat_timeout_ms=options.heartbeat_timeout_ms,
         wait_for_durability=options.wait_for_durability,
         execute_durability=options.execute_durability,
+        priority=options.priority,
     )
 
 

@@ -114,6 +114,7 @@ class OptionsResolver:
             heartbeat_timeout_ms=optional_duration_ms(options.heartbeat_timeout, "heartbeat_timeout"),
             wait_for_durability=_DURABILITIES[options.wait_for_durability],
             execute_durability=_DURABILITIES[options.execute_durability],
+            priority=options.priority,
         )
 
     def _encode_recovery(self, step: "TakesInput", recovery: Recovery, path: tuple[str, ...]) -> frames.RecoveryStep:

@@ -30,7 +30,7 @@ from dexsdk._names import check_name, check_owned_name
 from dexsdk._registered import RegisteredFlow
 from dexsdk._registry import RegisteredRpc, Registry
 from dexsdk._start_options import to_start_options
-from dexsdk._start_requests import StartHeads
+from dexsdk._start_requests import StartHeads, to_standing
 from dexsdk._status import RemoteStatus
 from dexsdk._wait_for_attribute import WaitForAttribute, discard, split_arguments
 from dexsdk.attribute import AnyAttribute, key_of
@@ -106,6 +106,7 @@ class Verbs:
             input=registered.encode_start_input(value),
             id_reuse_policy=_REUSE_POLICY[options.id_reuse_policy],
             options=None if options is _START_DEFAULTS else to_start_options(registered, options),
+            standing=None if options is _START_DEFAULTS else to_standing(options),
         )
         if options.initial_attributes:
             message.attributes.extend(encode_initial_attributes(registered, options.initial_attributes))

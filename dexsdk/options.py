@@ -24,6 +24,10 @@ _COUNT_MAX = 2**63 - 1
 """Counts travel as int64."""
 
 
+PRIORITY_MIN, PRIORITY_DEFAULT, PRIORITY_MAX = 1, 3, 5
+"""Priorities of calls that wait for a worker; 1 is served first."""
+
+
 class WaitForFailurePolicy(Enum):
     """What happens when wait_for has no attempt left [OPT-3]."""
 
@@ -146,11 +150,15 @@ class StepOptions:
     """None means that of the Flow [CFG-3]."""
     recovery: Recovery | None = dataclasses.field(default=None, kw_only=True)
     """Set by ``on_execute_failure_proceed_to``."""
+    priority: int | None = dataclasses.field(default=None, kw_only=True)
+    """1 (served first) to 5 among calls that wait for a worker; None means that of the Flow."""
 
     def __post_init__(self) -> None:
         optional_duration_ms(self.wait_for_method_timeout, "wait_for_method_timeout")
         optional_duration_ms(self.execute_method_timeout, "execute_method_timeout")
         optional_duration_ms(self.heartbeat_timeout, "heartbeat_timeout")
+        if self.priority is not None:
+            _check_priority(self.priority)
         # A str is a sequence of str, so a forgotten comma would otherwise list single letters.
         if isinstance(self.non_retryable_errors, str | type):
             raise ValueError("non_retryable_errors takes a sequence of classes or names")
@@ -230,11 +238,21 @@ class StartFlowOptions:
     """Same ID and same content is the same start [START-3]; None lets the SDK draw one [START-6]."""
     initial_attributes: tuple[AttributeAssignment, ...] = dataclasses.field(default=(), kw_only=True)
     """Set by ``with_attribute``."""
+    priority: int = dataclasses.field(default=PRIORITY_DEFAULT, kw_only=True)
+    """1 (served first) to 5 among calls that wait for a worker on one queue."""
+    fairness_key: str = dataclasses.field(default="", kw_only=True)
+    """Calls of one priority take turns by this key, for example a customer, however many calls each has."""
+    fairness_weight: float = dataclasses.field(default=1.0, kw_only=True)
+    """Share of the key's turns, 0.001 to 1000; steps of 0.001."""
 
     def __post_init__(self) -> None:
         check_flow_limits(self.timeout, self.timeout_policy, self.start_delay, self.retry_policy)
         _check_member(self.id_reuse_policy, IdReusePolicy, "id_reuse_policy")
         _check_request_id(self.request_id)
+        _check_priority(self.priority)
+        if self.fairness_key != "":
+            check_name(self.fairness_key, "fairness_key")
+        _check_number(self.fairness_weight, "fairness_weight", 0.001, 1_000)
 
     @overload
     def with_attribute(self, attribute: Attribute[T], value: T, /) -> "StartFlowOptions": ...
@@ -300,6 +318,11 @@ def _check_text(text: object, what: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"{what} has a lone surrogate at position {error.start}") from None
+
+
+def _check_priority(priority: object) -> None:
+    if isinstance(priority, bool) or not isinstance(priority, int) or not PRIORITY_MIN <= priority <= PRIORITY_MAX:
+        raise ValueError(f"priority is {priority!r}, an int from {PRIORITY_MIN} (first) to {PRIORITY_MAX} is needed")
 
 
 def _check_count(value: object, what: str, minimum: int) -> None:

@@ -136,6 +136,11 @@ ERROR_TABLE: Final[Mapping[Code, ErrorRow]] = {
         "The app worker ID is empty, too long, or has control characters.",
         "Use 1 to 255 printable characters, or leave it unset.",
     ),
+    Code.WORKER_NOT_FOUND: ErrorRow(
+        _S.NOT_FOUND,
+        "No worker with that app worker ID is connected.",
+        "Look the IDs up with `dex workers list`; an ID names one process and changes when it restarts.",
+    ),
     Code.MAX_CONCURRENT_TASKS_EXCEEDED: ErrorRow(
         _S.RESOURCE_EXHAUSTED,
         "The worker asks for more concurrent tasks than the server allows one worker.",

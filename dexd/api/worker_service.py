@@ -134,7 +134,7 @@ class WorkerSession:
         self._encoder = EffectEncoder(self._terms, opening.protocol, status_name)
         self._flow_types.learn(opening.start_steps)
         self._log = self._log.bind(worker_id=command.worker_id, incarnation=command.incarnation)
-        self._log.info("worker_session_opened", sdk=opening.sdk, flow_types=len(command.flows))
+        self._log.info("worker_session_opened", sdk=command.sdk, flow_types=len(command.flows))
         self._engine.post([command])
         self._post(opening.rest)
 

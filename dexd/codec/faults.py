@@ -7,7 +7,7 @@ import math
 import unicodedata
 
 from dexd.core.config import DURATION_MS_MAX, NAME_LENGTH_MAX
-from dexd.core.values import RetryPolicy, StepOptions, StepPlan
+from dexd.core.values import PRIORITY_MAX, PRIORITY_MIN, RetryPolicy, StepOptions, StepPlan
 
 RESERVED_PREFIX = "sys:"
 """Names made by the server begin with it; callers' may not [ID-3]."""
@@ -79,6 +79,8 @@ def options_fault(options: StepOptions) -> str | None:
     for policy in (options.wait_for_retry, options.execute_retry):
         if policy is not None and (fault := retry_fault(policy)) is not None:
             return fault
+    if options.priority is not None and (fault := priority_fault(options.priority)) is not None:
+        return fault
     recovery = options.recovery
     if recovery is None:
         return None
@@ -86,6 +88,13 @@ def options_fault(options: StepOptions) -> str | None:
     if fault is None and recovery.options is not None:
         fault = options_fault(recovery.options)
     return fault
+
+
+def priority_fault(priority: int) -> str | None:
+    """Check a priority [ROUTE-7]."""
+    if PRIORITY_MIN <= priority <= PRIORITY_MAX:
+        return None
+    return f"priority is {priority}, allowed are {PRIORITY_MIN} (first) to {PRIORITY_MAX}"
 
 
 def retry_fault(policy: RetryPolicy) -> str | None:

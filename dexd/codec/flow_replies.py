@@ -18,8 +18,8 @@ from dexd.codec.views import (
 from dexd.core.outcome import (
     AttributeAccepted,
     FlowConfigAccepted,
+    FlowReply,
     PublishAccepted,
-    Reply,
     SkipTimerResult,
     StartFlowAccepted,
     StopFlowResult,
@@ -28,7 +28,7 @@ from dexd.core.values import FlowErrorType
 from dexpb.v1 import flow_service_pb2 as pb
 
 
-def from_reply(reply: Reply) -> Message:
+def from_reply(reply: FlowReply) -> Message:
     """Give the reply message of a state-changing call."""
     match reply:
         case StartFlowAccepted():

@@ -12,6 +12,7 @@ import msgspec
 
 from dexd.codec.attribute_match import to_match
 from dexd.codec.faults import VALUE_BYTES_MAX, key_fault, name_fault, owned_name_fault, plan_fault
+from dexd.codec.standings import standing_fault, standing_of_proto
 from dexd.codec.start_options import config_of_proto, terms_of_proto
 from dexd.codec.step_plans import plan_of_start_step
 from dexd.core.commands import (
@@ -123,6 +124,7 @@ def to_start_flow(
         or _refuse_request_id(request.request_id)
         or _refuse_value(request.input, "input")
         or _refuse_attributes(request.attributes)
+        or (_refuse_fault(standing_fault(request.standing), "standing") if request.HasField("standing") else None)
     )
     if refusal is not None:
         return refusal
@@ -151,6 +153,7 @@ def to_start_flow(
         attributes,
         policy,
         terms=terms,
+        standing=standing_of_proto(request.standing) if request.HasField("standing") else None,
     )
 
 

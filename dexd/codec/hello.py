@@ -21,7 +21,6 @@ class Opening(msgspec.Struct, frozen=True):
     protocol: int
     start_steps: Mapping[str, StepPlan | None]
     """How each Flow type of the worker begins; None: without a Step."""
-    sdk: str
     rest: Received
     """What followed Hello in its batch."""
 
@@ -48,7 +47,7 @@ def decode_opening(message: bytes, session: SessionId) -> Opening | Rejection:
     if (fault := name_fault(hello.worker_id, "app worker ID")) is not None:
         return Rejection(Code.INVALID_WORKER_ID, fault)
     rest = receive(decoded[1:], skipped, session)
-    return Opening(command, protocol, start_steps, f"{hello.sdk_name} {hello.sdk_version}", rest)
+    return Opening(command, protocol, start_steps, rest)
 
 
 def _mismatch(hello: frames.Hello) -> Rejection:
@@ -74,6 +73,7 @@ def _to_open_session(hello: frames.Hello, session: SessionId) -> OpenSession:
         max_concurrent_tasks=hello.max_concurrent_tasks,
         reserved_rpc_tasks=hello.reserved_rpc_tasks,
         flows=tuple(map(_to_capability, hello.flows)),
+        sdk=f"{hello.sdk_name} {hello.sdk_version}",
         running=tuple(RunningCall(call.stream, call.queue, to_token(call.token)) for call in hello.running),
     )
 

@@ -51,6 +51,7 @@ def options_of_frame(options: frames.StepOptions, *, depth: int = 0) -> StepOpti
         heartbeat_timeout_ms=options.heartbeat_timeout_ms,
         wait_for_durability=_durability(options.wait_for_durability),
         execute_durability=_durability(options.execute_durability),
+        priority=options.priority,
     )
 
 
@@ -93,6 +94,7 @@ def options_of_proto(options: pb.StepOptions) -> StepOptions:
             options.wait_for_durability if options.HasField("wait_for_durability") else None
         ),
         execute_durability=_durability(options.execute_durability if options.HasField("execute_durability") else None),
+        priority=options.priority if options.HasField("priority") else None,
     )
 
 

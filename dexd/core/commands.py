@@ -140,6 +140,8 @@ class OpenSession(msgspec.Struct, frozen=True, gc=False):
     reserved_rpc_tasks: int
     flows: tuple[FlowCapability, ...]
     running: tuple[RunningCall, ...] = ()
+    sdk: str = ""
+    """Name and version of its SDK, for people."""
 
 
 class LoseSession(msgspec.Struct, frozen=True, gc=False):
@@ -254,5 +256,16 @@ WorkerCommand: TypeAlias = (
     | FailCall
     | AnswerPing
 )
+# ---- from operators ---------------------------------------------------------------------------------------------
+
+
+class DrainWorker(msgspec.Struct, frozen=True, gc=False):
+    """Hand no more calls to a worker process, or let it have calls again. Reply: WorkerDrained."""
+
+    worker_id: WorkerId
+    is_undo: bool = False
+
+
 ShellCommand: TypeAlias = Tick | BeginServing | BeginShutdown
-Command: TypeAlias = ClientCommand | WorkerCommand | ShellCommand
+OperatorCommand: TypeAlias = DrainWorker
+Command: TypeAlias = ClientCommand | WorkerCommand | OperatorCommand | ShellCommand

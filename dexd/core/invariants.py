@@ -135,6 +135,8 @@ def _worker_faults(kernel: Kernel, worker: Worker) -> Iterator[str]:
         yield from _session_faults(kernel, session)
     idle = [stream for queue in worker.idle.values() for stream in queue.values()]
     expected = [stream for stream in streams if stream.token is None and not stream.session.is_draining]
+    if worker.is_drained:
+        expected = []
     if sorted(map(_name, idle)) != sorted(map(_name, expected)):
         yield f"idle streams are {list(map(_name, idle))}, should be {list(map(_name, expected))}"
     for queue in worker.idle:

@@ -54,9 +54,17 @@ class FlowConfigAccepted(msgspec.Struct, frozen=True, gc=False):
     """The new settings are in the log."""
 
 
-Reply: TypeAlias = (
+class WorkerDrained(msgspec.Struct, frozen=True, gc=False):
+    """What the worker still runs; it finishes that."""
+
+    incarnation: str
+    running: int
+
+
+FlowReply: TypeAlias = (
     StartFlowAccepted | PublishAccepted | AttributeAccepted | StopFlowResult | SkipTimerResult | FlowConfigAccepted
 )
+Reply: TypeAlias = FlowReply | WorkerDrained
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):

@@ -49,6 +49,8 @@ class Code(StrEnum):
     """A newer process took this app worker ID [QUEUE-2]."""
     INVALID_WORKER_ID = "INVALID_WORKER_ID"
     """The app worker ID is empty, too long or has control characters."""
+    WORKER_NOT_FOUND = "WORKER_NOT_FOUND"
+    """No worker with that app worker ID is connected."""
     MAX_CONCURRENT_TASKS_EXCEEDED = "MAX_CONCURRENT_TASKS_EXCEEDED"
     """The worker asks for more concurrent tasks than matching.max_concurrent_tasks_cap [QUEUE-5]."""
     MAX_FLOW_TYPES_EXCEEDED = "MAX_FLOW_TYPES_EXCEEDED"

@@ -1,4 +1,7 @@
-"""What workers command through their sessions. Commands of a session that has ended are dropped."""
+"""What workers command through their sessions, and operators about workers.
+
+Commands of a session that has ended are dropped.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,6 +42,7 @@ class WorkerCommands:
             c.DeclineCall: self._of_live_session(self._deliveries.decline),
             c.CompleteCall: self.complete_call,
             c.FailCall: self.fail_call,
+            c.DrainWorker: workforce.drain_worker,
         }
 
     def open_session(self, turn: Turn, command: c.OpenSession) -> Answer:

@@ -6,6 +6,7 @@ from typing import Any
 from dexd.core.effects import AnswerRpc
 from dexd.core.ids import SessionId
 from dexd.engine.batch import OpenBatch
+from dexd.engine.counters import EngineCounters
 from dexd.engine.ports import (
     AFTER_COMMIT_BEFORE_EFFECTS,
     AFTER_SEND,
@@ -14,6 +15,7 @@ from dexd.engine.ports import (
     Failpoint,
     OnAnswer,
 )
+from dexd.engine.system import stopwatch_ms
 from dexd.log.errors import LogError
 
 
@@ -30,6 +32,8 @@ class Commits:
         "_release",
         "_writer",
         "_writing",
+        "_written_at_ms",
+        "counters",
         "open",
     )
 
@@ -66,6 +70,9 @@ class Commits:
         self._now = now
         self._writing: OpenBatch | None = None
         self._begun_at = 0
+        self._written_at_ms = 0.0
+        self.counters = EngineCounters()
+        """What was committed so far, for metrics."""
         self.open = OpenBatch(last_seq)
         """What is decided and not handed over yet."""
 
@@ -129,6 +136,7 @@ class Commits:
     def _write(self, batch: OpenBatch) -> None:
         self._writing = batch
         self._begun_at = self._now()
+        self._written_at_ms = stopwatch_ms()
         self._pass(BEFORE_APPEND)
         self._writer.submit(batch.to_append(), self._on_appended)
 
@@ -147,6 +155,7 @@ class Commits:
 
     def _committed(self, batch: OpenBatch) -> None:
         self._writing = None
+        self.counters.committed(batch.events, stopwatch_ms() - self._written_at_ms)
         self._pass(AFTER_COMMIT_BEFORE_EFFECTS)
         if self.open.needs_commit:
             # The next commit runs while this one's effects leave. A batch without events must not overtake them.

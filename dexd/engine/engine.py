@@ -22,6 +22,7 @@ from dexd.core.commands import (
     Command,
     InvokeRpc,
     LoseSession,
+    OperatorCommand,
     StartFlow,
     Tick,
     WorkerCommand,
@@ -30,10 +31,12 @@ from dexd.core.config import KernelConfig
 from dexd.core.events import FlowClosed, FlowStarted, StepDispatched
 from dexd.core.flow.wakeups import WAKE_UP_EVENTS
 from dexd.core.ids import CallerId, SessionId
+from dexd.core.kernel import Kernel
 from dexd.core.outcome import Outcome, RecordedEvent, Reply
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.batch import OpenBatch
 from dexd.engine.commits import Commits
+from dexd.engine.counters import EngineCounters
 from dexd.engine.early_effects import EarlyEffects
 from dexd.engine.growth import Growth
 from dexd.engine.history import HistoryReader
@@ -202,10 +205,25 @@ class Engine:
         """When the rules want to act next, for whoever turns the clock; long polls are no part of it."""
         return self._kernel.next_deadline()
 
+    @property
+    def kernel(self) -> Kernel:
+        """Live state that is in no log, as workers and queues, for inspection between two commands."""
+        return self._kernel
+
+    @property
+    def mailbox_length(self) -> int:
+        """Commands that wait."""
+        return len(self._mailbox)
+
+    @property
+    def counters(self) -> EngineCounters:
+        """What it has done so far, for metrics."""
+        return self._commits.counters
+
     # ---- commands ------------------------------------------------------------------------------------------------
 
-    def request(self, command: ClientCommand, on_answer: OnAnswer[Reply]) -> None:
-        """Submit a client's command."""
+    def request(self, command: ClientCommand | OperatorCommand, on_answer: OnAnswer[Reply]) -> None:
+        """Submit a command of a client or an operator."""
         refusal = self._refusal
         if refusal is None and self._mailbox.is_full:
             refusal = _MAILBOX_FULL

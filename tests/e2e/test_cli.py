@@ -100,6 +100,31 @@ def test_list_shows_executions_newest_first_and_filters(dex: Dex) -> None:
     assert (len(page["flows"]), page["more"]) == (2, True)
 
 
+def test_workers_are_listed_shown_and_taken_out_of_service(dex: Dex) -> None:
+    """[SURF-22] `workers list|show|drain` and `queues`; a Flow that starts meanwhile waits, and is shown to wait."""
+    (row,) = dex("workers", "list")["workers"]
+    assert {"id", "streams", "busy", "max_concurrent_tasks", "queues", "last_seen"} <= row.keys()
+    assert dex("workers", "show", row["id"]) == row | {"last_seen": dex("workers", "show", row["id"])["last_seen"]}
+    assert row["id"] in dex.run("workers", "list")
+    assert "OrderFlow: " in dex.run("workers", "show", row["id"])
+
+    assert dex("workers", "drain", row["id"])["is_draining"] is True
+    dex("flow", "start", "OrderFlow", "--id", "kept waiting", "--input", ORDER, "--priority", "2")
+    (queue,) = [queue for queue in dex("queues")["queues"] if queue["name"] == "OrderFlow"]
+    assert (queue["waiting"], queue["waiting_by_priority"]) == (1, {"2": 1})
+    assert queue["oldest_wait_ms"] >= 0
+    assert "2:1" in dex.run("queues")
+    assert row["id"] in dex.run("queues", "--all")
+    assert dex("workers", "drain", row["id"], "--undo")["is_draining"] is False
+    dex("flow", "publish", "kept waiting", "approval", "true")
+    assert dex("flow", "result", "kept waiting", "--wait", "--timeout", "30")["status"] == "COMPLETED"
+
+    dex("workers", "show", "nobody")
+    assert (dex.code, dex.error["code"]) == (3, "WORKER_NOT_FOUND")
+    dex("workers", "drain", "nobody")
+    assert (dex.code, dex.error["code"]) == (3, "WORKER_NOT_FOUND")
+
+
 def test_stop_says_whether_it_was_this_call_that_ended_the_flow(dex: Dex) -> None:
     """[STOP-2] APPLIED once, then ALREADY_CLOSED; `result` of a Flow that did not complete is exit code 1."""
     dex("flow", "start", "OrderFlow", "--id", "stopped", "--input", ORDER)

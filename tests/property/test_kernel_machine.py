@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from dexd.core import commands as c
 from dexd.core.config import KernelConfig
-from dexd.core.ids import CallerId, FlowId, StreamNumber
+from dexd.core.ids import CallerId, FlowId, StreamNumber, WorkerId
 from dexd.core.values import (
     Decision,
     IdReusePolicy,
@@ -218,6 +218,10 @@ class KernelMachine(RuleBasedStateMachine):
             if peer.session in self.world.peers:
                 peer.is_draining = True
                 self.world.do(goodbye(peer.session))
+
+    @rule(worker_id=st.sampled_from(["w0", "w1"]), is_undo=st.booleans())
+    def take_out_of_service(self, worker_id: str, is_undo: bool) -> None:
+        self.world.do(c.DrainWorker(WorkerId(worker_id), is_undo=is_undo))
 
     @precondition(lambda self: self.world.peers)
     @rule(pick=picks, is_own=st.booleans())

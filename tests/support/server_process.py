@@ -37,7 +37,11 @@ class ServerProcess:
         self.log_path = data_dir.with_name(f"{data_dir.name}.log")
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, "--data-dir", str(data_dir), "--listen", listen, "--log-format", "json", *arguments],
+                [
+                    *(*command, "--data-dir", str(data_dir), "--listen", listen, "--log-format", "json"),
+                    # Many servers of tests run at once; those that are about metrics say where, which then counts.
+                    *("--set", "metrics.listen=", *arguments),
+                ],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env={**os.environ, **(environ or {})},

@@ -13,6 +13,7 @@ from dexd.api.status import ERROR_TABLE
 from dexd.cli import app as dexd_app
 from dexd.config import ServerConfig, all_settings
 from dexd.core.config import KernelConfig
+from dexd.observe.metric_table import METRIC_TABLE, OTHER, SERIES_MAX
 from dextools.cli.app import build_app
 from dextools.cli.errors import EXIT_CODE_BY_REASON, EXIT_CODE_BY_STATUS, ExitCode
 from dextools.cli.invocation import GLOBAL_OPTIONS
@@ -124,10 +125,30 @@ def state_machine_page() -> str:
     )
 
 
+def metrics_page() -> str:
+    """Every metric of the endpoint [OBS-1]."""
+    rows = (
+        (f"`{metric.name}`", metric.kind.value, ", ".join(f"`{label}`" for label in metric.labels), metric.meaning)
+        for metric in METRIC_TABLE
+    )
+    return _page(
+        "Metrics",
+        "`metrics.listen` serves them in the Prometheus text format under `/metrics`, by default on"
+        " `http://127.0.0.1:8803/metrics`; the log line `metrics_listening` names the address in use.",
+        "Numbers are read from live state at each scrape and cost nothing between scrapes.",
+        "Counters begin at 0 when the server starts.",
+        f"A metric has at most {SERIES_MAX} series; what is beyond is added up under `{OTHER}`.",
+        "Calls that wait for the worker that last served their Flow are shown under the queue `(sticky)`.",
+        "",
+        *_markdown_table(("metric", "type", "labels", "meaning"), rows),
+    )
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "errors.md": errors_page,
     "configuration.md": configuration_page,
     "cli.md": cli_page,
+    "metrics.md": metrics_page,
     "state-machine.md": state_machine_page,
 }
 """File name below docs/ to what makes its text."""

@@ -36,6 +36,23 @@ def table(*headers: str, rows: Iterable[Iterable[str]], title: str | None = None
     return shown
 
 
+def age_text(duration_ms: int) -> str:
+    """How long ago, in the unit that fits: `350ms`, `12.5s`, `4m 10s`, `3h 5m`, `2d 7h`."""
+    milliseconds = max(0, duration_ms)
+    if milliseconds < 1_000:
+        return f"{milliseconds}ms"
+    if milliseconds < 60_000:
+        return f"{milliseconds / 1_000:.1f}s"
+    minutes, seconds = divmod(milliseconds // 1_000, 60)
+    if minutes < 60:
+        return f"{minutes}m {seconds}s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours}h {minutes}m"
+    days, hours = divmod(hours, 24)
+    return f"{days}d {hours}h"
+
+
 def instant_text(instant_ms: int) -> str:
     """An instant as RFC 3339 in UTC, the empty text for 0."""
     if not instant_ms:

@@ -100,6 +100,7 @@ class Deliveries:
         if call is None:
             return
         worker = session.worker
+        self._dispatcher.tally.note_declined(worker.note_declined(command.reason))
         if command.reason == UNDECODABLE:
             self._undecodable(turn, call)
             return
@@ -237,6 +238,7 @@ class Deliveries:
 
     def lose(self, turn: Turn, call: Call, reason: str, *, avoided: WorkerId | None = None) -> None:
         """The delivery's worker is gone before any result [LOST-1, LOST-2, RPC-8]."""
+        self._dispatcher.tally.note_lost(reason)
         self._dispatcher.end_delivery(call)
         if call.rpc is not None:
             self._rpcs.lose(turn, call, reason, avoided=avoided)

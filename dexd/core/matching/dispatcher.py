@@ -4,21 +4,22 @@ Every open call is derived from state: `reconcile` compares one Step execution w
 It serves live handling and recovery alike, so there is one path only.
 """
 
-from dexd.core.config import AVOID_MS, CANCEL_GRACE_MS, DECLINED_OFFERS_MAX, KernelConfig
+from dexd.core.config import AVOID_MS, CANCEL_GRACE_MS, KernelConfig
 from dexd.core.deadlines import Deadlines
 from dexd.core.effects import AssignCall, CancelCall
-from dexd.core.events import StepDispatched
 from dexd.core.flow.standing import priority_of
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
 from dexd.core.ids import CallId, StepExecutionId, WorkerId
 from dexd.core.matching.calls import Call, CallKey, CallStage, step_of
 from dexd.core.matching.deadline_keys import DeadlineKey, HoldDue
+from dexd.core.matching.dispatch_record import dispatched
 from dexd.core.matching.heartbeats import Heartbeats
 from dexd.core.matching.matcher import Matcher
 from dexd.core.matching.sessions import Stream, Worker
 from dexd.core.matching.snapshots import rpc_snapshot, step_snapshot
+from dexd.core.matching.tally import Tally
 from dexd.core.turn import Turn
-from dexd.core.values import DeclinedOffer, FlowStatus, Method, Token
+from dexd.core.values import FlowStatus, Method, Token
 
 
 class Dispatcher:
@@ -34,6 +35,7 @@ class Dispatcher:
         "heartbeats",
         "is_shutting_down",
         "matcher",
+        "tally",
     )
 
     def __init__(self, config: KernelConfig) -> None:
@@ -48,6 +50,7 @@ class Dispatcher:
         self._eased: dict[WorkerId, Worker] = {}
         """Workers that were full by their own numbers and are so no more."""
         self.is_shutting_down = False
+        self.tally = Tally()
 
     # ---- state to calls ----
 
@@ -180,8 +183,7 @@ class Dispatcher:
 
     def _let_wait(self, call: Call) -> None:
         """The call is about to wait: only now its priority matters."""
-        step = None if call.rpc is not None else call.run.steps[StepExecutionId(call.call_id)]
-        call.priority = priority_of(call.run, step)
+        call.priority = priority_of(call.run, call.step)
 
     def dispatch(self, turn: Turn, call: Call, stream: Stream) -> None:
         """Hand the call over; the dispatch is an event of the same outcome [ROUTE-8, ROUTE-9, DELIV-4].
@@ -195,9 +197,15 @@ class Dispatcher:
         if call.rpc is not None:
             deadline = min(deadline, call.rpc.command.expires_at)
         call.method_deadline = deadline
+        if call.stage is CallStage.SHARED:
+            self.tally.shared += 1
+        else:
+            self.tally.sticky += 1
+        if call.enqueued_at != now:
+            self.tally.note_wait(now - call.enqueued_at)
         step = call.step
         if step is not None:
-            turn.emit(call.run, self._dispatched(call, step, worker, now=now))
+            turn.emit(call.run, dispatched(call, step, worker, self.matcher, now=now))
             token = step.token(call.run.run_id)
             snapshot = step_snapshot(call.run, step, token)
             options = step.options
@@ -216,38 +224,6 @@ class Dispatcher:
         accept_by = now + self.config.accept_timeout_ms
         self.deadlines.arm(call.key, min(deadline, accept_by))
         turn.perform(AssignCall(session.session_id, stream.number, snapshot))
-
-    def _dispatched(self, call: Call, step: StepExecution, worker: Worker, *, now: int) -> StepDispatched:
-        # Whoever went straight to the sticky worker passed nobody over.
-        is_sticky = call.stage is not CallStage.SHARED
-        declined, declined_more = self._declined(call) if call.declined or not is_sticky else ((), 0)
-        return StepDispatched(
-            step.step_execution_id,
-            step.method,
-            step.attempt,
-            step.delivery + 1,
-            worker.worker_id,
-            worker.incarnation,
-            is_sticky,
-            now - call.enqueued_at,
-            call.method_deadline,
-            declined,
-            declined_more,
-        )
-
-    def _declined(self, call: Call) -> tuple[tuple[DeclinedOffer, ...], int]:
-        """Offers that were declined, then workers passed over because their Hello lacks the name [ROUTE-5, ROUTE-9]."""
-        skipped = (
-            [
-                DeclinedOffer(worker.worker_id, "UNKNOWN_STEP")
-                for worker in self.matcher.workers_lacking(call)
-                if worker.has_streams and worker.worker_id not in call.excluded
-            ]
-            if call.stage is CallStage.SHARED
-            else []
-        )
-        declined = (*call.declined, *skipped)
-        return declined[:DECLINED_OFFERS_MAX], call.declined_more + len(declined[DECLINED_OFFERS_MAX:])
 
     def method_timeout(self, call: Call) -> int:
         """Timeout of the call's method, counted from hand-over [OPT-1, RPC-7]."""
@@ -346,7 +322,10 @@ class Dispatcher:
     def offer(self, turn: Turn, stream: Stream) -> None:
         """An idle stream takes the call that waited longest, or stays idle."""
         call = None
-        if not (stream.session.is_draining or self.is_shutting_down or self.matcher.is_quiet(stream)):
+        session = stream.session
+        if not (
+            session.is_draining or session.worker.is_drained or self.is_shutting_down or self.matcher.is_quiet(stream)
+        ):
             call = self.matcher.call_for(stream, now=turn.now)
         if call is None:
             self.matcher.add_idle(stream, now=turn.now)

@@ -87,7 +87,7 @@ class Matcher:
 
     def add_idle(self, stream: Stream, *, now: int) -> None:
         """The stream can take a call from now on, unless its session is draining."""
-        if stream.session.is_draining:
+        if stream.session.is_draining or stream.session.worker.is_drained:
             return
         worker = stream.session.worker
         worker.add_idle(stream, now=now)

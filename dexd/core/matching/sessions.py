@@ -4,7 +4,11 @@ from dataclasses import dataclass, field
 
 from dexd.core.config import CAPACITY_HOLD_MS_MAX, CAPACITY_HOLD_MS_MIN, CAPACITY_TIGHT_MS
 from dexd.core.ids import QueueName, SessionId, StreamNumber, WorkerId
+from dexd.core.rejections import Rejection
 from dexd.core.values import FlowCapability, Token
+
+DECLINE_REASONS = frozenset(("NO_CAPACITY", "UNKNOWN_STEP", "UNKNOWN_RPC", "UNKNOWN_FLOW", "DRAINING", "UNDECODABLE"))
+"""Reasons that are counted by name; what a foreign worker says may be anything [ARCH-8]."""
 
 
 @dataclass(slots=True, eq=False)
@@ -25,6 +29,9 @@ class Session:
     session_id: SessionId
     worker: "Worker"
     streams: dict[StreamNumber, Stream] = field(default_factory=dict)
+    opened_at: int = 0
+    ponged_at: int = 0
+    """When it last showed that it reads: its Hello, then each Pong."""
     is_draining: bool = False
     """Said Goodbye: it is never assigned anything again [DRAIN-2]."""
     ping_nonce: int = 0
@@ -46,6 +53,13 @@ class Worker:
     max_concurrent_tasks: int
     reserved_rpc_tasks: int
     capabilities: dict[str, FlowCapability]
+    sdk: str = ""
+    is_drained: bool = False
+    """An operator takes it out of service: it is assigned nothing more, and finishes what it runs."""
+    declines: dict[str, int] = field(default_factory=dict)
+    """Offers that it declined since it connected, by reason."""
+    refused_queues: dict[QueueName, Rejection] = field(default_factory=dict)
+    """Queues whose last registration was refused, and why; a successful one clears it [QUEUE-4]."""
     sessions: dict[SessionId, Session] = field(default_factory=dict)
     idle: dict[QueueName, dict[tuple[SessionId, StreamNumber], Stream]] = field(default_factory=dict)
     """Idle streams of sessions that are not draining, per queue."""
@@ -70,10 +84,18 @@ class Worker:
     @property
     def has_streams(self) -> bool:
         """Whether it is connected and takes calls."""
+        if self.is_drained:
+            return False
         for session in self.sessions.values():  # noqa: SIM110 - asked with every dispatch; `any` takes four times as long
             if session.streams and not session.is_draining:
                 return True
         return False
+
+    def note_declined(self, reason: str) -> str:
+        """It declined an offer; gives the reason that is counted, one of the protocol or OTHER."""
+        known = reason if reason in DECLINE_REASONS else "OTHER"
+        self.declines[known] = self.declines.get(known, 0) + 1
+        return known
 
     @property
     def stream_count(self) -> int:

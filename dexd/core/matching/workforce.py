@@ -1,6 +1,6 @@
 """Workers come and go: sessions, streams, pings, replaced incarnations [QUEUE-*, WIRE-7..11, DRAIN-*]."""
 
-from dexd.core.commands import AnswerPing, CloseStream, OpenSession, OpenStream
+from dexd.core.commands import AnswerPing, CloseStream, DrainWorker, OpenSession, OpenStream
 from dexd.core.config import KernelConfig
 from dexd.core.effects import (
     AcknowledgeResult,
@@ -20,18 +20,20 @@ from dexd.core.matching.deadline_keys import HoldDue, PingDue
 from dexd.core.matching.deliveries import STALE, Deliveries
 from dexd.core.matching.dispatcher import Dispatcher
 from dexd.core.matching.sessions import Session, Stream, Worker
+from dexd.core.outcome import WorkerDrained
 from dexd.core.rejections import Code, Rejection
 from dexd.core.turn import Turn
 from dexd.core.values import RunningCall
 
-SUPERSEDED_REMEMBERED_MAX = 10_000
-"""Replaced incarnations that are refused; the oldest are forgotten, by then their processes have heard it."""
+INCARNATIONS_REMEMBERED_MAX = 10_000
+"""Replaced incarnations that are refused, and drained ones that get nothing; the oldest are forgotten, by then their
+processes have heard it or ended."""
 
 
 class Workforce:
     """The live sessions."""
 
-    __slots__ = ("_deliveries", "_dispatcher", "_superseded", "sessions", "stream_count")
+    __slots__ = ("_deliveries", "_dispatcher", "_drained", "_superseded", "sessions", "stream_count")
 
     def __init__(self, dispatcher: Dispatcher, deliveries: Deliveries) -> None:
         self._dispatcher = dispatcher
@@ -39,6 +41,7 @@ class Workforce:
         self.sessions: dict[SessionId, Session] = {}
         self.stream_count = 0
         self._superseded: dict[tuple[WorkerId, str], None] = {}
+        self._drained: dict[tuple[WorkerId, str], None] = {}
 
     @property
     def _config(self) -> KernelConfig:
@@ -59,7 +62,7 @@ class Workforce:
             return
         self._supersede(turn, command)
         worker = self._worker(command)
-        session = Session(command.session, worker)
+        session = Session(command.session, worker, opened_at=turn.now, ponged_at=turn.now)
         worker.sessions[command.session] = session
         self.sessions[command.session] = session
         turn.perform(WelcomeSession(command.session))
@@ -106,9 +109,7 @@ class Workforce:
     def _supersede(self, turn: Turn, command: OpenSession) -> None:
         worker = self._dispatcher.matcher.workers.get(command.worker_id)
         if worker is not None and worker.incarnation != command.incarnation:
-            self._superseded[worker.worker_id, worker.incarnation] = None
-            if len(self._superseded) > SUPERSEDED_REMEMBERED_MAX:
-                del self._superseded[next(iter(self._superseded))]
+            _remember(self._superseded, worker)
             for session in list(worker.sessions.values()):
                 turn.perform(EndSession(session.session_id, _superseded(worker.worker_id)))
                 self._end_session(turn, session)
@@ -124,6 +125,8 @@ class Workforce:
             worker = workers[command.worker_id] = Worker(
                 command.worker_id, command.incarnation, command.max_concurrent_tasks, command.reserved_rpc_tasks, {}
             )
+            worker.is_drained = (command.worker_id, command.incarnation) in self._drained
+        worker.sdk = command.sdk
         worker.max_concurrent_tasks = command.max_concurrent_tasks
         worker.reserved_rpc_tasks = command.reserved_rpc_tasks
         worker.capabilities = {capability.flow_type: capability for capability in command.flows}
@@ -214,6 +217,35 @@ class Workforce:
         for session_id in self.sessions:
             turn.perform(AskReconnect(session_id, reason))
 
+    def drain_worker(self, turn: Turn, command: DrainWorker) -> WorkerDrained | Rejection:
+        """An operator takes a process out of service, or puts it back.
+
+        It is assigned nothing more, also after a reconnect [DRAIN-2]; what waits for it goes to others at once, what
+        it runs it finishes. The server forgets this when it restarts, and when the process restarts it is another one.
+        """
+        worker = self._dispatcher.matcher.workers.get(command.worker_id)
+        if worker is None:
+            message = f"no worker with app worker ID {command.worker_id[:255]!r} is connected"
+            return Rejection(Code.WORKER_NOT_FOUND, message, {"worker_id": command.worker_id[:255]})
+        if command.is_undo:
+            self._drained.pop((worker.worker_id, worker.incarnation), None)
+        else:
+            _remember(self._drained, worker)
+        if worker.is_drained is command.is_undo:
+            worker.is_drained = not command.is_undo
+            for session in worker.sessions.values():
+                self._change_service(turn, session)
+            self._release_if_gone(turn, worker)
+        return WorkerDrained(worker.incarnation, len(self._dispatcher.delivered.get(worker.worker_id, ())))
+
+    def _change_service(self, turn: Turn, session: Session) -> None:
+        """Its free streams are taken out, or take calls again."""
+        for stream in session.streams.values():
+            if session.worker.is_drained:
+                self._dispatcher.matcher.remove_idle(stream)
+            elif stream.token is None:
+                self._dispatcher.offer(turn, stream)
+
     # ---- pings ----
 
     def ping_due(self, turn: Turn, session_id: SessionId) -> None:
@@ -236,6 +268,7 @@ class Workforce:
         """Only the nonce of the open Ping answers it."""
         if session.is_ping_open and command.nonce == session.ping_nonce:
             session.is_ping_open = False
+            session.ponged_at = turn.now
             due = max(turn.now, session.pinged_at + self._config.ping_interval_ms)
             self._dispatcher.deadlines.arm(PingDue(session.session_id), due)
 
@@ -252,11 +285,18 @@ class Workforce:
         """Register a stream and give it a call if one waits [QUEUE-1, QUEUE-3]."""
         refused = self._refuse_stream(session, command)
         if refused is not None:
+            self._note_refused(session.worker, command.queue, refused)
             turn.perform(RejectStream(session.session_id, command.stream, refused))
             return
+        session.worker.refused_queues.pop(command.queue, None)
         stream = self._add_stream(session, command.stream, command.queue)
         turn.perform(ConfirmStream(session.session_id, command.stream))
         self._dispatcher.offer(turn, stream)
+
+    def _note_refused(self, worker: Worker, queue: QueueName, refused: Rejection) -> None:
+        """For people. A worker has a queue for each of its Flow types and its own; others it may invent [ARCH-8]."""
+        if queue in worker.capabilities or queue == worker.own_queue:
+            worker.refused_queues[queue] = refused
 
     def _refuse_stream(self, session: Session, command: OpenStream) -> Rejection | None:
         """Each limit with a message of its own, naming limit, value and offender [QUEUE-3]."""
@@ -305,6 +345,12 @@ class Workforce:
             self._dispatcher.vacate(stream)
             self._release_if_gone(turn, session.worker)
         turn.perform(ConfirmStreamClosed(session.session_id, command.stream))
+
+
+def _remember(incarnations: dict[tuple[WorkerId, str], None], worker: Worker) -> None:
+    incarnations[worker.worker_id, worker.incarnation] = None
+    if len(incarnations) > INCARNATIONS_REMEMBERED_MAX:
+        del incarnations[next(iter(incarnations))]
 
 
 def _superseded(worker_id: WorkerId) -> Rejection:

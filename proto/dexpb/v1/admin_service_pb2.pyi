@@ -3,8 +3,10 @@
 isort:skip_file
 What operators ask the server."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -74,3 +76,342 @@ class CheckHealthReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CheckHealthReply: _TypeAlias = CheckHealthReply  # noqa: Y015
+
+@_typing.final
+class ListWorkersRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKER_ID_FIELD_NUMBER: _builtins.int
+    worker_id: _builtins.str
+    """Only the worker with this app worker ID; empty lists all."""
+    def __init__(
+        self,
+        *,
+        worker_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["worker_id", b"worker_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListWorkersRequest: _TypeAlias = ListWorkersRequest  # noqa: Y015
+
+@_typing.final
+class ListWorkersReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKERS_FIELD_NUMBER: _builtins.int
+    NOW_FIELD_NUMBER: _builtins.int
+    now: _builtins.int
+    """Server time in milliseconds since the epoch, to tell ages by."""
+    @_builtins.property
+    def workers(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkerInfo]:
+        """The workers."""
+
+    def __init__(
+        self,
+        *,
+        workers: _abc.Iterable[Global___WorkerInfo] | None = ...,
+        now: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["now", b"now", "workers", b"workers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListWorkersReply: _TypeAlias = ListWorkersReply  # noqa: Y015
+
+@_typing.final
+class WorkerInfo(_message.Message):
+    """One connected worker process."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class DeclinesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    WORKER_ID_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
+    SDK_FIELD_NUMBER: _builtins.int
+    SESSIONS_FIELD_NUMBER: _builtins.int
+    CONNECTED_AT_FIELD_NUMBER: _builtins.int
+    LAST_SEEN_FIELD_NUMBER: _builtins.int
+    IS_DRAINING_FIELD_NUMBER: _builtins.int
+    STREAMS_FIELD_NUMBER: _builtins.int
+    BUSY_FIELD_NUMBER: _builtins.int
+    RUNNING_FIELD_NUMBER: _builtins.int
+    MAX_CONCURRENT_TASKS_FIELD_NUMBER: _builtins.int
+    RESERVED_RPC_TASKS_FIELD_NUMBER: _builtins.int
+    DECLINES_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    worker_id: _builtins.str
+    """App worker ID."""
+    incarnation: _builtins.str
+    """Drawn by the process when it started."""
+    sdk: _builtins.str
+    """Name and version of its SDK."""
+    sessions: _builtins.int
+    """Its sessions."""
+    connected_at: _builtins.int
+    """When its oldest session began."""
+    last_seen: _builtins.int
+    """When it last answered a ping, or said Hello."""
+    is_draining: _builtins.bool
+    """It is handed nothing more: it said Goodbye, or an operator drains it."""
+    streams: _builtins.int
+    """Registered logical streams."""
+    busy: _builtins.int
+    """Those that a call occupies."""
+    running: _builtins.int
+    """Calls that it has."""
+    max_concurrent_tasks: _builtins.int
+    """Handlers that it runs at once."""
+    reserved_rpc_tasks: _builtins.int
+    """Slots that it keeps for RPCs."""
+    @_builtins.property
+    def declines(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Offers that it declined since it connected, by reason."""
+
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueRegistration]:
+        """Queues that it serves, or that refuse it."""
+
+    def __init__(
+        self,
+        *,
+        worker_id: _builtins.str = ...,
+        incarnation: _builtins.str = ...,
+        sdk: _builtins.str = ...,
+        sessions: _builtins.int = ...,
+        connected_at: _builtins.int = ...,
+        last_seen: _builtins.int = ...,
+        is_draining: _builtins.bool = ...,
+        streams: _builtins.int = ...,
+        busy: _builtins.int = ...,
+        running: _builtins.int = ...,
+        max_concurrent_tasks: _builtins.int = ...,
+        reserved_rpc_tasks: _builtins.int = ...,
+        declines: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        queues: _abc.Iterable[Global___QueueRegistration] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy", b"busy", "connected_at", b"connected_at", "declines", b"declines", "incarnation", b"incarnation", "is_draining", b"is_draining", "last_seen", b"last_seen", "max_concurrent_tasks", b"max_concurrent_tasks", "queues", b"queues", "reserved_rpc_tasks", b"reserved_rpc_tasks", "running", b"running", "sdk", b"sdk", "sessions", b"sessions", "streams", b"streams", "worker_id", b"worker_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkerInfo: _TypeAlias = WorkerInfo  # noqa: Y015
+
+@_typing.final
+class QueueRegistration(_message.Message):
+    """One queue as a worker serves it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    IDLE_FIELD_NUMBER: _builtins.int
+    BUSY_FIELD_NUMBER: _builtins.int
+    LAST_ERROR_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Flow type, or the app worker ID."""
+    idle: _builtins.int
+    """Its idle streams there."""
+    busy: _builtins.int
+    """Its busy streams there."""
+    last_error: _builtins.str
+    """Why its last registration was refused; empty once one succeeded."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        idle: _builtins.int = ...,
+        busy: _builtins.int = ...,
+        last_error: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy", b"busy", "idle", b"idle", "last_error", b"last_error", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueRegistration: _TypeAlias = QueueRegistration  # noqa: Y015
+
+@_typing.final
+class ListQueuesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListQueuesRequest: _TypeAlias = ListQueuesRequest  # noqa: Y015
+
+@_typing.final
+class ListQueuesReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUES_FIELD_NUMBER: _builtins.int
+    NOW_FIELD_NUMBER: _builtins.int
+    now: _builtins.int
+    """Server time in milliseconds since the epoch, to tell ages by."""
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueInfo]:
+        """The queues."""
+
+    def __init__(
+        self,
+        *,
+        queues: _abc.Iterable[Global___QueueInfo] | None = ...,
+        now: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["now", b"now", "queues", b"queues"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListQueuesReply: _TypeAlias = ListQueuesReply  # noqa: Y015
+
+@_typing.final
+class QueueInfo(_message.Message):
+    """One queue."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class WaitingByPriorityEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.int
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.int = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    IS_WORKER_QUEUE_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    OLDEST_SINCE_FIELD_NUMBER: _builtins.int
+    WAITING_BY_PRIORITY_FIELD_NUMBER: _builtins.int
+    WORKERS_FIELD_NUMBER: _builtins.int
+    IDLE_FIELD_NUMBER: _builtins.int
+    BUSY_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Flow type, or app worker ID."""
+    is_worker_queue: _builtins.bool
+    """Named after a worker: calls wait here for the worker that last served their Flow."""
+    waiting: _builtins.int
+    """Calls that wait."""
+    oldest_since: _builtins.int
+    """Since when the oldest of them waits; 0 when none does."""
+    workers: _builtins.int
+    """Workers with a stream."""
+    idle: _builtins.int
+    """Idle streams."""
+    busy: _builtins.int
+    """Busy streams."""
+    @_builtins.property
+    def waiting_by_priority(self) -> _containers.ScalarMap[_builtins.int, _builtins.int]:
+        """How many wait, by priority."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        is_worker_queue: _builtins.bool = ...,
+        waiting: _builtins.int = ...,
+        oldest_since: _builtins.int = ...,
+        waiting_by_priority: _abc.Mapping[_builtins.int, _builtins.int] | None = ...,
+        workers: _builtins.int = ...,
+        idle: _builtins.int = ...,
+        busy: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy", b"busy", "idle", b"idle", "is_worker_queue", b"is_worker_queue", "name", b"name", "oldest_since", b"oldest_since", "waiting", b"waiting", "waiting_by_priority", b"waiting_by_priority", "workers", b"workers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueInfo: _TypeAlias = QueueInfo  # noqa: Y015
+
+@_typing.final
+class DrainWorkerRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKER_ID_FIELD_NUMBER: _builtins.int
+    UNDO_FIELD_NUMBER: _builtins.int
+    worker_id: _builtins.str
+    """App worker ID."""
+    undo: _builtins.bool
+    """Let the worker have calls again."""
+    def __init__(
+        self,
+        *,
+        worker_id: _builtins.str = ...,
+        undo: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["undo", b"undo", "worker_id", b"worker_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainWorkerRequest: _TypeAlias = DrainWorkerRequest  # noqa: Y015
+
+@_typing.final
+class DrainWorkerReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INCARNATION_FIELD_NUMBER: _builtins.int
+    RUNNING_FIELD_NUMBER: _builtins.int
+    incarnation: _builtins.str
+    """The process that it holds for; the next one with the ID is served again."""
+    running: _builtins.int
+    """Calls that it still runs."""
+    def __init__(
+        self,
+        *,
+        incarnation: _builtins.str = ...,
+        running: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["incarnation", b"incarnation", "running", b"running"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainWorkerReply: _TypeAlias = DrainWorkerReply  # noqa: Y015

@@ -39,6 +39,21 @@ class AdminServiceStub:
                 request_serializer=dexpb_dot_v1_dot_admin__service__pb2.CheckHealthRequest.SerializeToString,
                 response_deserializer=dexpb_dot_v1_dot_admin__service__pb2.CheckHealthReply.FromString,
                 _registered_method=True)
+        self.ListWorkers = channel.unary_unary(
+                '/dexpb.v1.AdminService/ListWorkers',
+                request_serializer=dexpb_dot_v1_dot_admin__service__pb2.ListWorkersRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_admin__service__pb2.ListWorkersReply.FromString,
+                _registered_method=True)
+        self.ListQueues = channel.unary_unary(
+                '/dexpb.v1.AdminService/ListQueues',
+                request_serializer=dexpb_dot_v1_dot_admin__service__pb2.ListQueuesRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_admin__service__pb2.ListQueuesReply.FromString,
+                _registered_method=True)
+        self.DrainWorker = channel.unary_unary(
+                '/dexpb.v1.AdminService/DrainWorker',
+                request_serializer=dexpb_dot_v1_dot_admin__service__pb2.DrainWorkerRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_admin__service__pb2.DrainWorkerReply.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer:
@@ -51,6 +66,27 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListWorkers(self, request, context):
+        """Connected workers, by ID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListQueues(self, request, context):
+        """Queues that a worker serves or a call waits on, by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DrainWorker(self, request, context):
+        """Hands no more calls to a worker process, or lets it have calls again; what it runs it finishes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -58,6 +94,21 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.CheckHealth,
                     request_deserializer=dexpb_dot_v1_dot_admin__service__pb2.CheckHealthRequest.FromString,
                     response_serializer=dexpb_dot_v1_dot_admin__service__pb2.CheckHealthReply.SerializeToString,
+            ),
+            'ListWorkers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListWorkers,
+                    request_deserializer=dexpb_dot_v1_dot_admin__service__pb2.ListWorkersRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_admin__service__pb2.ListWorkersReply.SerializeToString,
+            ),
+            'ListQueues': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListQueues,
+                    request_deserializer=dexpb_dot_v1_dot_admin__service__pb2.ListQueuesRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_admin__service__pb2.ListQueuesReply.SerializeToString,
+            ),
+            'DrainWorker': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainWorker,
+                    request_deserializer=dexpb_dot_v1_dot_admin__service__pb2.DrainWorkerRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_admin__service__pb2.DrainWorkerReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -87,6 +138,87 @@ class AdminService:
             '/dexpb.v1.AdminService/CheckHealth',
             dexpb_dot_v1_dot_admin__service__pb2.CheckHealthRequest.SerializeToString,
             dexpb_dot_v1_dot_admin__service__pb2.CheckHealthReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListWorkers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.AdminService/ListWorkers',
+            dexpb_dot_v1_dot_admin__service__pb2.ListWorkersRequest.SerializeToString,
+            dexpb_dot_v1_dot_admin__service__pb2.ListWorkersReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListQueues(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.AdminService/ListQueues',
+            dexpb_dot_v1_dot_admin__service__pb2.ListQueuesRequest.SerializeToString,
+            dexpb_dot_v1_dot_admin__service__pb2.ListQueuesReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainWorker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.AdminService/DrainWorker',
+            dexpb_dot_v1_dot_admin__service__pb2.DrainWorkerRequest.SerializeToString,
+            dexpb_dot_v1_dot_admin__service__pb2.DrainWorkerReply.FromString,
             options,
             channel_credentials,
             insecure,

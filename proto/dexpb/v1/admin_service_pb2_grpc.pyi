@@ -33,12 +33,24 @@ class AdminServiceStub:
     def __new__(cls, channel: _aio.Channel) -> AdminServiceAsyncStub: ...
     CheckHealth: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.CheckHealthRequest, _admin_service_pb2.CheckHealthReply]
     """Checks the whole path: a durable write, the engine, the clock [OBS-4]."""
+    ListWorkers: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListWorkersRequest, _admin_service_pb2.ListWorkersReply]
+    """Connected workers, by ID."""
+    ListQueues: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListQueuesRequest, _admin_service_pb2.ListQueuesReply]
+    """Queues that a worker serves or a call waits on, by name."""
+    DrainWorker: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.DrainWorkerRequest, _admin_service_pb2.DrainWorkerReply]
+    """Hands no more calls to a worker process, or lets it have calls again; what it runs it finishes."""
 
 @_typing.type_check_only
 class AdminServiceAsyncStub(AdminServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     CheckHealth: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.CheckHealthRequest, _admin_service_pb2.CheckHealthReply]  # type: ignore[assignment]
     """Checks the whole path: a durable write, the engine, the clock [OBS-4]."""
+    ListWorkers: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListWorkersRequest, _admin_service_pb2.ListWorkersReply]  # type: ignore[assignment]
+    """Connected workers, by ID."""
+    ListQueues: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListQueuesRequest, _admin_service_pb2.ListQueuesReply]  # type: ignore[assignment]
+    """Queues that a worker serves or a call waits on, by name."""
+    DrainWorker: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.DrainWorkerRequest, _admin_service_pb2.DrainWorkerReply]  # type: ignore[assignment]
+    """Hands no more calls to a worker process, or lets it have calls again; what it runs it finishes."""
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -48,5 +60,29 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.CheckHealthReply, _abc.Awaitable[_admin_service_pb2.CheckHealthReply]]:
         """Checks the whole path: a durable write, the engine, the clock [OBS-4]."""
+
+    @_abc_1.abstractmethod
+    def ListWorkers(
+        self,
+        request: _admin_service_pb2.ListWorkersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.ListWorkersReply, _abc.Awaitable[_admin_service_pb2.ListWorkersReply]]:
+        """Connected workers, by ID."""
+
+    @_abc_1.abstractmethod
+    def ListQueues(
+        self,
+        request: _admin_service_pb2.ListQueuesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.ListQueuesReply, _abc.Awaitable[_admin_service_pb2.ListQueuesReply]]:
+        """Queues that a worker serves or a call waits on, by name."""
+
+    @_abc_1.abstractmethod
+    def DrainWorker(
+        self,
+        request: _admin_service_pb2.DrainWorkerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.DrainWorkerReply, _abc.Awaitable[_admin_service_pb2.DrainWorkerReply]]:
+        """Hands no more calls to a worker process, or lets it have calls again; what it runs it finishes."""
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

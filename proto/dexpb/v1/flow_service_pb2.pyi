@@ -234,6 +234,7 @@ class StepOptions(_message.Message):
     HEARTBEAT_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     WAIT_FOR_DURABILITY_FIELD_NUMBER: _builtins.int
     EXECUTE_DURABILITY_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
     wait_for_timeout_ms: _builtins.int
     """Timeout of one wait_for call, from hand-over."""
     execute_timeout_ms: _builtins.int
@@ -246,6 +247,8 @@ class StepOptions(_message.Message):
     """When what follows wait_for may leave the server: 0 = after its commit, 1 = before. Unset means that of the Flow."""
     execute_durability: _builtins.int
     """The same for execute."""
+    priority: _builtins.int
+    """1 (first) to 5; unset means that of the Flow [LIMIT-7.7]."""
     @_builtins.property
     def wait_for_retry(self) -> Global___RetryPolicy:
         """Retries of wait_for."""
@@ -275,10 +278,11 @@ class StepOptions(_message.Message):
         heartbeat_timeout_ms: _builtins.int | None = ...,
         wait_for_durability: _builtins.int | None = ...,
         execute_durability: _builtins.int | None = ...,
+        priority: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_execute_durability", b"_execute_durability", "_execute_retry", b"_execute_retry", "_execute_timeout_ms", b"_execute_timeout_ms", "_heartbeat_timeout_ms", b"_heartbeat_timeout_ms", "_recovery", b"_recovery", "_wait_for_durability", b"_wait_for_durability", "_wait_for_retry", b"_wait_for_retry", "_wait_for_timeout_ms", b"_wait_for_timeout_ms", "execute_durability", b"execute_durability", "execute_retry", b"execute_retry", "execute_timeout_ms", b"execute_timeout_ms", "heartbeat_timeout_ms", b"heartbeat_timeout_ms", "recovery", b"recovery", "wait_for_durability", b"wait_for_durability", "wait_for_retry", b"wait_for_retry", "wait_for_timeout_ms", b"wait_for_timeout_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_execute_durability", b"_execute_durability", "_execute_retry", b"_execute_retry", "_execute_timeout_ms", b"_execute_timeout_ms", "_heartbeat_timeout_ms", b"_heartbeat_timeout_ms", "_priority", b"_priority", "_recovery", b"_recovery", "_wait_for_durability", b"_wait_for_durability", "_wait_for_retry", b"_wait_for_retry", "_wait_for_timeout_ms", b"_wait_for_timeout_ms", "execute_durability", b"execute_durability", "execute_retry", b"execute_retry", "execute_timeout_ms", b"execute_timeout_ms", "heartbeat_timeout_ms", b"heartbeat_timeout_ms", "priority", b"priority", "recovery", b"recovery", "wait_for_durability", b"wait_for_durability", "wait_for_retry", b"wait_for_retry", "wait_for_timeout_ms", b"wait_for_timeout_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_execute_durability", b"_execute_durability", "_execute_retry", b"_execute_retry", "_execute_timeout_ms", b"_execute_timeout_ms", "_heartbeat_timeout_ms", b"_heartbeat_timeout_ms", "_recovery", b"_recovery", "_wait_for_durability", b"_wait_for_durability", "_wait_for_retry", b"_wait_for_retry", "_wait_for_timeout_ms", b"_wait_for_timeout_ms", "execute_durability", b"execute_durability", "execute_retry", b"execute_retry", "execute_timeout_ms", b"execute_timeout_ms", "heartbeat_timeout_ms", b"heartbeat_timeout_ms", "non_retryable_errors", b"non_retryable_errors", "recovery", b"recovery", "wait_for_durability", b"wait_for_durability", "wait_for_failure", b"wait_for_failure", "wait_for_retry", b"wait_for_retry", "wait_for_timeout_ms", b"wait_for_timeout_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_execute_durability", b"_execute_durability", "_execute_retry", b"_execute_retry", "_execute_timeout_ms", b"_execute_timeout_ms", "_heartbeat_timeout_ms", b"_heartbeat_timeout_ms", "_priority", b"_priority", "_recovery", b"_recovery", "_wait_for_durability", b"_wait_for_durability", "_wait_for_retry", b"_wait_for_retry", "_wait_for_timeout_ms", b"_wait_for_timeout_ms", "execute_durability", b"execute_durability", "execute_retry", b"execute_retry", "execute_timeout_ms", b"execute_timeout_ms", "heartbeat_timeout_ms", b"heartbeat_timeout_ms", "non_retryable_errors", b"non_retryable_errors", "priority", b"priority", "recovery", b"recovery", "wait_for_durability", b"wait_for_durability", "wait_for_failure", b"wait_for_failure", "wait_for_retry", b"wait_for_retry", "wait_for_timeout_ms", b"wait_for_timeout_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__execute_durability: _TypeAlias = _typing.Literal["execute_durability"]  # noqa: Y015
     _WhichOneofArgType__execute_durability: _TypeAlias = _typing.Literal["_execute_durability", b"_execute_durability"]  # noqa: Y015
@@ -288,6 +292,8 @@ class StepOptions(_message.Message):
     _WhichOneofArgType__execute_timeout_ms: _TypeAlias = _typing.Literal["_execute_timeout_ms", b"_execute_timeout_ms"]  # noqa: Y015
     _WhichOneofReturnType__heartbeat_timeout_ms: _TypeAlias = _typing.Literal["heartbeat_timeout_ms"]  # noqa: Y015
     _WhichOneofArgType__heartbeat_timeout_ms: _TypeAlias = _typing.Literal["_heartbeat_timeout_ms", b"_heartbeat_timeout_ms"]  # noqa: Y015
+    _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
+    _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
     _WhichOneofReturnType__recovery: _TypeAlias = _typing.Literal["recovery"]  # noqa: Y015
     _WhichOneofArgType__recovery: _TypeAlias = _typing.Literal["_recovery", b"_recovery"]  # noqa: Y015
     _WhichOneofReturnType__wait_for_durability: _TypeAlias = _typing.Literal["wait_for_durability"]  # noqa: Y015
@@ -304,6 +310,8 @@ class StepOptions(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__execute_timeout_ms) -> _WhichOneofReturnType__execute_timeout_ms | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__heartbeat_timeout_ms) -> _WhichOneofReturnType__heartbeat_timeout_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__recovery) -> _WhichOneofReturnType__recovery | None: ...
     @_typing.overload
@@ -388,6 +396,7 @@ class StartFlowRequest(_message.Message):
     ATTRIBUTES_FIELD_NUMBER: _builtins.int
     ID_REUSE_POLICY_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
+    STANDING_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
     """The Flow ID."""
     flow_type: _builtins.str
@@ -416,6 +425,10 @@ class StartFlowRequest(_message.Message):
     def options(self) -> Global___StartOptions:
         """Everything else that a start may say; unset is all defaults."""
 
+    @_builtins.property
+    def standing(self) -> Global___Standing:
+        """How its calls stand in queues; unset: as everybody's [ROUTE-7]."""
+
     def __init__(
         self,
         *,
@@ -428,21 +441,56 @@ class StartFlowRequest(_message.Message):
         attributes: _abc.Iterable[Global___AttributeValue] | None = ...,
         id_reuse_policy: _builtins.int = ...,
         options: Global___StartOptions | None = ...,
+        standing: Global___Standing | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_options", b"_options", "_start_step", b"_start_step", "options", b"options", "start_step", b"start_step"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_options", b"_options", "_standing", b"_standing", "_start_step", b"_start_step", "options", b"options", "standing", b"standing", "start_step", b"start_step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_options", b"_options", "_start_step", b"_start_step", "attributes", b"attributes", "flow_id", b"flow_id", "flow_type", b"flow_type", "id_reuse_policy", b"id_reuse_policy", "input", b"input", "options", b"options", "request_id", b"request_id", "resolve_start_step", b"resolve_start_step", "start_step", b"start_step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_options", b"_options", "_standing", b"_standing", "_start_step", b"_start_step", "attributes", b"attributes", "flow_id", b"flow_id", "flow_type", b"flow_type", "id_reuse_policy", b"id_reuse_policy", "input", b"input", "options", b"options", "request_id", b"request_id", "resolve_start_step", b"resolve_start_step", "standing", b"standing", "start_step", b"start_step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__options: _TypeAlias = _typing.Literal["options"]  # noqa: Y015
     _WhichOneofArgType__options: _TypeAlias = _typing.Literal["_options", b"_options"]  # noqa: Y015
+    _WhichOneofReturnType__standing: _TypeAlias = _typing.Literal["standing"]  # noqa: Y015
+    _WhichOneofArgType__standing: _TypeAlias = _typing.Literal["_standing", b"_standing"]  # noqa: Y015
     _WhichOneofReturnType__start_step: _TypeAlias = _typing.Literal["start_step"]  # noqa: Y015
     _WhichOneofArgType__start_step: _TypeAlias = _typing.Literal["_start_step", b"_start_step"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__options) -> _WhichOneofReturnType__options | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__standing) -> _WhichOneofReturnType__standing | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__start_step) -> _WhichOneofReturnType__start_step | None: ...
 
 Global___StartFlowRequest: _TypeAlias = StartFlowRequest  # noqa: Y015
+
+@_typing.final
+class Standing(_message.Message):
+    """How the calls of a Flow stand in a queue with those of other Flows."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    FAIRNESS_KEY_FIELD_NUMBER: _builtins.int
+    FAIRNESS_WEIGHT_FIELD_NUMBER: _builtins.int
+    priority: _builtins.int
+    """1 (first) to 5; 0 means 3."""
+    fairness_key: _builtins.str
+    """Calls of one priority take turns by this key, and are served in order of arrival inside it."""
+    fairness_weight: _builtins.float
+    """Share of its key's turns, 0.001 to 1000; 0 means 1."""
+    def __init__(
+        self,
+        *,
+        priority: _builtins.int = ...,
+        fairness_key: _builtins.str = ...,
+        fairness_weight: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fairness_key", b"fairness_key", "fairness_weight", b"fairness_weight", "priority", b"priority"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Standing: _TypeAlias = Standing  # noqa: Y015
 
 @_typing.final
 class StartOptions(_message.Message):

@@ -118,6 +118,8 @@ class StepOptions(msgspec.Struct, array_like=True, frozen=True):
     wait_for_durability: int | None = None
     execute_durability: int | None = None
     """DURABILITY_*; None means that of the Flow [CFG-3]."""
+    priority: int | None = None
+    """1 (first) to 5; None means that of the Flow [LIMIT-7.7]."""
 
 
 class StepDescriptor(msgspec.Struct, array_like=True, frozen=True):

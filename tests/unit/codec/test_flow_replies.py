@@ -19,8 +19,8 @@ from dexd.codec.views import (
 from dexd.core.ids import FlowId, RunId
 from dexd.core.outcome import (
     AttributeAccepted,
+    FlowReply,
     PublishAccepted,
-    Reply,
     SkipTimerResult,
     StartFlowAccepted,
     StopFlowResult,
@@ -55,7 +55,7 @@ FAILED = FlowSummary(
         (StopFlowResult(False, FlowStatus.COMPLETED), pb.StopFlowReply(outcome="ALREADY_CLOSED", status="COMPLETED")),
     ],
 )
-def test_every_reply_has_its_message(reply: Reply, message: Message) -> None:
+def test_every_reply_has_its_message(reply: FlowReply, message: Message) -> None:
     """[STOP-2, START-1, CHAN-2] Replies of state-changing calls."""
     assert replies.from_reply(reply) == message
 

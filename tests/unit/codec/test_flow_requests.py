@@ -25,6 +25,7 @@ from dexd.core.values import (
     IdReusePolicy,
     RecoveryStep,
     RetryPolicy,
+    Standing,
     StepOptions,
     StepPlan,
     StopType,
@@ -90,6 +91,7 @@ def test_start_step_comes_with_all_its_options() -> None:
         wait_for_failure=1,
         non_retryable_errors=["app.Fatal"],
         recovery=undo,
+        priority=2,
     )
     request = start_request()
     request.start_step.CopyFrom(pb.StartStep(step_type="Begin", has_wait_for=True, options=options))
@@ -105,11 +107,22 @@ def test_start_step_comes_with_all_its_options() -> None:
             WaitForFailurePolicy.PROCEED,
             ("app.Fatal",),
             RecoveryStep("Undo", True, StepOptions(execute_timeout_ms=4)),
+            2,
         ),
     )
     bare = pb.StartStep(step_type="Begin", options=pb.StepOptions(recovery=pb.RecoveryStep(step_type="Undo")))
     request.start_step.CopyFrom(bare)
     assert start(request).start_step == StepPlan("Begin", b"", False, StepOptions(recovery=RecoveryStep("Undo", False)))
+
+
+def test_standing_of_a_start_is_taken_or_refused() -> None:
+    """[ROUTE-7]"""
+    request = start_request()
+    assert start(request).standing is None
+    request.standing.CopyFrom(pb.Standing(priority=1, fairness_key="acme"))
+    assert start(request).standing == Standing(1, "acme")
+    request.standing.priority = 9
+    refusal(requests.to_start_flow(request, MINTED, KNOWN), "standing")
 
 
 def test_caller_without_the_code_starts_what_a_worker_announced() -> None:

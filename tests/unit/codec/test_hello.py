@@ -26,7 +26,7 @@ HELLO = frames.Hello(
     flows=(
         frames.FlowDescriptor(
             "Order",
-            frames.StepDescriptor("Begin", True, frames.StepOptions(execute_timeout_ms=5)),
+            frames.StepDescriptor("Begin", True, frames.StepOptions(execute_timeout_ms=5, priority=2)),
             ("Begin",),
             ("get",),
         ),
@@ -51,7 +51,6 @@ def test_hello_opens_the_session_with_everything_the_worker_serves() -> None:
     opening = opening_of(HELLO, frames.Pong(1))
     assert isinstance(opening, Opening)
     assert opening.protocol == 1
-    assert opening.sdk == "dexsdk 0.1"
     assert opening.command == OpenSession(
         session=SESSION,
         worker_id=WorkerId("host-1-abc"),
@@ -63,6 +62,7 @@ def test_hello_opens_the_session_with_everything_the_worker_serves() -> None:
             FlowCapability("Bare"),
         ),
         running=(RunningCall(4, "Order", Token(RunId("run"), CallId("Begin-1"), Method.WAIT_FOR, 1, 2)),),
+        sdk="dexsdk 0.1",
     )
 
 
@@ -71,7 +71,7 @@ def test_hello_says_how_its_flow_types_begin() -> None:
     opening = opening_of(HELLO)
     assert isinstance(opening, Opening)
     assert opening.start_steps == {
-        "Order": StepPlan("Begin", b"", True, StepOptions(execute_timeout_ms=5)),
+        "Order": StepPlan("Begin", b"", True, StepOptions(execute_timeout_ms=5, priority=2)),
         "Bare": None,
     }
 

@@ -128,7 +128,14 @@ def test_variables_that_are_not_settings_are_ignored(toml: Path) -> None:
 
 
 def test_shown_configuration_is_a_file_that_gives_the_same_configuration(toml: Path) -> None:
-    loaded = load(assignments=['store.data_dir=/tmp/a "quoted" \\ dir', "flow.rpc_timeout=1500ms", "api.listen=[::]:9"])
+    loaded = load(
+        assignments=[
+            'store.data_dir=/tmp/a "quoted" \\ dir',
+            "flow.rpc_timeout=1500ms",
+            "api.listen=[::]:9",
+            "metrics.listen=",
+        ]
+    )
     shown = render_config(loaded)
     assert 'rpc_timeout = "1500ms"  # --set' in shown
     assert 'method_timeout = "2h"  # default' in shown

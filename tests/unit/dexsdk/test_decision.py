@@ -72,13 +72,15 @@ def test_dec_1_go_to_many_takes_1_to_10000_movements() -> None:
 
 
 def test_step_8_options_of_a_movement_override_those_of_the_step() -> None:
-    own = StepOptions(wait_for_method_timeout=1, execute_method_timeout=2)
+    own = StepOptions(wait_for_method_timeout=1, execute_method_timeout=2, priority=4)
     flow = ScriptedFlow(
         execute=lambda context: go_to(ScriptedStep, None, options=StepOptions(execute_method_timeout=3)), options=own
     )
     decision = run(flow, "Scripted").decision
     assert decision is not None
-    assert decision.movements[0].options == frames.StepOptions(wait_for_timeout_ms=1_000, execute_timeout_ms=3_000)
+    assert decision.movements[0].options == frames.StepOptions(
+        wait_for_timeout_ms=1_000, execute_timeout_ms=3_000, priority=4
+    )
 
 
 def test_dec_4_conditional_completion_names_its_channels_and_its_fallback() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dexpb.v1 import flow_service_pb2 as pb
 from dexpb.v1 import frames
 from dexsdk import (
     Attribute,
@@ -20,11 +21,36 @@ from dexsdk import (
     TlsOptions,
     WaitForFailurePolicy,
 )
+from dexsdk._start_requests import to_standing
 from dexsdk.options import qualified_error_name
 from tests.unit.dexsdk.flows import CountStep
 
 COUNT: Attribute[int] = Attribute("count", int)
 COUNTS: AttributeMap[int] = AttributeMap("counts", int)
+
+
+@pytest.mark.parametrize("priority", [0, 6, 2.0, True, "1"])
+def test_limit_7_1_priority_is_a_whole_number_from_1_to_5(priority: Any) -> None:
+    """[ROUTE-7]"""
+    with pytest.raises(ValueError, match=r"priority is .*, an int from 1 \(first\) to 5 is needed"):
+        StepOptions(priority=priority)
+    with pytest.raises(ValueError, match="priority"):
+        StartFlowOptions(priority=priority)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"fairness_key": "a\0b"}, {"fairness_key": None}, {"fairness_weight": 0}, {"fairness_weight": 1_001}],
+)
+def test_limit_7_6_fairness_is_checked_when_the_options_are_made(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="fairness"):
+        StartFlowOptions(**fields)
+
+
+def test_only_a_start_that_differs_says_where_its_calls_stand() -> None:
+    assert to_standing(StartFlowOptions()) is None
+    chosen = StartFlowOptions(priority=1, fairness_key="acme", fairness_weight=2)
+    assert to_standing(chosen) == pb.Standing(priority=1, fairness_key="acme", fairness_weight=2.0)
 
 
 class ShopError(Exception):

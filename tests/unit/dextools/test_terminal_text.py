@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from dextools.terminal_text import instant_text, printable, table
+from dextools.terminal_text import age_text, instant_text, printable, table
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,18 @@ def test_an_instant_is_shown_in_utc_with_milliseconds() -> None:
     """[SCHED-2] the form of instants in texts."""
     assert instant_text(1_772_955_000_007) == "2026-03-08T07:30:00.007Z"
     assert instant_text(0) == ""
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"),
+    [
+        (-5, "0ms"),
+        (350, "350ms"),
+        (12_540, "12.5s"),
+        (250_000, "4m 10s"),
+        (3 * 3_600_000 + 300_000, "3h 5m"),
+        (55 * 3_600_000, "2d 7h"),
+    ],
+)
+def test_ages_are_shown_in_the_unit_that_fits(duration_ms: int, text: str) -> None:
+    assert age_text(duration_ms) == text

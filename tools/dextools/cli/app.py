@@ -7,6 +7,8 @@ from dextools.cli.flow_writes import add_attribute_verbs, add_write_verbs
 from dextools.cli.health_verb import add_health_verb
 from dextools.cli.invocation import group
 from dextools.cli.log_verbs import add_log_verbs
+from dextools.cli.queue_verbs import add_queues_verb
+from dextools.cli.worker_verbs import add_worker_verbs
 
 
 def build_app() -> typer.Typer:
@@ -22,6 +24,10 @@ def build_app() -> typer.Typer:
     log = _group("Look into a data directory offline; nothing is ever written.")
     add_log_verbs(log)
     app.add_typer(log, name="log")
+    workers = _group("Look at connected workers, and take one out of service.")
+    add_worker_verbs(workers)
+    app.add_typer(workers, name="workers")
+    add_queues_verb(app)
     add_health_verb(app)
     return app
 

@@ -63,6 +63,12 @@ def start(
     id_reuse_policy: Annotated[
         ReusePolicy, typer.Option(help="What an earlier execution of the Flow ID allows.")
     ] = ReusePolicy.DEFAULT,
+    priority: Annotated[
+        int, typer.Option(help="Priority of its calls while they wait for a worker; 1 comes first.", min=1, max=5)
+    ] = 3,
+    fairness_key: Annotated[
+        str, typer.Option(help="Calls of one priority take turns by this key.", metavar="TEXT")
+    ] = "",
     request_id: RequestId = "",
 ) -> None:
     """Start a Flow; some worker must have registered its type."""
@@ -73,6 +79,7 @@ def start(
         input=read_value(value, "--input"),
         resolve_start_step=True,
         id_reuse_policy=REUSE_POLICY_NUMBERS[id_reuse_policy],
+        standing=pb.Standing(priority=priority, fairness_key=fairness_key),
     )
     with call.connection() as connection:
         reply = connection.call(connection.flows.StartFlow, request)

@@ -1,0 +1,35 @@
+"""What the engine has done since it began; for metrics only, nothing is decided by it [OBS-1]."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final
+
+from dexd.log.event_log import StoredEvent
+
+COMMIT_BOUNDS_MS: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0)
+"""Upper bounds of the classes of commit durations; above the last is one more."""
+
+BATCH_BOUNDS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024)
+"""Upper bounds of the classes of events per commit."""
+
+
+class EngineCounters:
+    """Counters that only grow."""
+
+    __slots__ = ("commit_classes", "commit_ms", "events", "size_classes")
+
+    def __init__(self) -> None:
+        self.events: dict[str, int] = {}
+        """Committed events by type."""
+        self.commit_classes = [0] * (len(COMMIT_BOUNDS_MS) + 1)
+        self.commit_ms = 0.0
+        self.size_classes = [0] * (len(BATCH_BOUNDS) + 1)
+
+    def committed(self, events: Sequence[StoredEvent], took_ms: float) -> None:
+        """A batch is durable; `took_ms` from the hand-over to the writer until the loop knew."""
+        self.commit_classes[bisect_left(COMMIT_BOUNDS_MS, took_ms)] += 1
+        self.commit_ms += took_ms
+        self.size_classes[bisect_left(BATCH_BOUNDS, len(events))] += 1
+        counted = self.events
+        for event in events:
+            counted[event.type] = counted.get(event.type, 0) + 1

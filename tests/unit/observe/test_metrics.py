@@ -1,0 +1,188 @@
+"""Metrics: the endpoint, and that every family stands in the table and the other way round [OBS-1]."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import structlog
+from prometheus_client.parser import text_string_to_metric_families
+
+from dexd.core import commands as c
+from dexd.core.ids import WorkerId
+from dexd.core.matching.tally import WAIT_BOUNDS_MS
+from dexd.core.values import DecisionKind, Standing, StepPlan
+from dexd.errors import ListenError
+from dexd.observe.metric_table import METRIC_TABLE, OTHER, QUEUE_WAITING, SERIES_MAX, WORKER_RUNNING, Kind
+from dexd.observe.metrics import ServerFacts, _bounded, create_exposition
+from dexd.observe.metrics_listener import CONNECTIONS_MAX, HEAD_BYTES_MAX, MetricsListener
+from dexd.settings import ListenAddress
+from tests.unit.engine.rig import BEGUN_AT, Rig
+
+
+def exposition(rig: Rig, wal_file: Path) -> str:
+    facts = ServerFacts("1.2.3", 120, BEGUN_AT - 5_000, wal_file)
+    return create_exposition(rig.engine, rig.clock, facts)().decode()
+
+
+def scrape(rig: Rig, wal_file: Path = Path("absent")) -> dict[str, dict[tuple[str, ...], float]]:
+    """Samples by name, then by label values in the order of the labels' names."""
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(exposition(rig, wal_file)):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    return found
+
+
+async def test_every_metric_of_the_table_is_served_and_no_other() -> None:
+    families = list(text_string_to_metric_families(exposition(Rig(), Path("absent"))))
+    served = {(f"{family.name}_total" if family.type == "counter" else family.name, family.type) for family in families}
+    assert served == {(metric.name, metric.kind.value) for metric in METRIC_TABLE}
+    assert {family.documentation for family in families} == {metric.meaning for metric in METRIC_TABLE}
+
+
+def test_names_follow_the_conventions_of_prometheus() -> None:
+    assert len({metric.name for metric in METRIC_TABLE}) == len(METRIC_TABLE)
+    for metric in METRIC_TABLE:
+        assert metric.name.startswith("dexd_")
+        assert metric.name.endswith("_total") is (metric.kind is Kind.COUNTER)
+        assert metric.meaning.endswith(".")
+
+
+async def test_server_and_commits_are_measured(tmp_path: Path) -> None:
+    rig = Rig()
+    wal_file = tmp_path / "log.db-wal"
+    wal_file.write_bytes(b"x" * 4_096)
+    await rig.start("a")
+    await rig.start("b")
+    found = scrape(rig, wal_file)
+    assert found["dexd_build_info"] == {("1.2.3",): 1}
+    assert found["dexd_uptime_seconds"] == {(): 5}
+    assert found["dexd_startup_seconds"] == {(): 0.12}
+    assert found["dexd_serving"] == {(): 1}
+    assert found["dexd_open_runs"] == {(): 2}
+    assert found["dexd_wal_bytes"] == {(): 4_096}
+    assert found["dexd_events_total"] == {("FlowStarted",): 2, ("StepScheduled",): 2}
+    assert found["dexd_commit_events_sum"] == {(): 4}
+    assert found["dexd_commit_events_count"] == {(): 2}
+    assert found["dexd_commit_seconds_count"] == {(): 2}
+    assert found["dexd_commit_seconds_bucket"]["+Inf",] == 2
+    assert scrape(rig)["dexd_wal_bytes"] == {(): 0}
+
+
+async def test_workers_queues_and_dispatches_are_measured() -> None:
+    rig = Rig()
+    await rig.start("waited", standing=Standing(1))
+    await rig.advance(400)
+    worker = await rig.worker("w1", streams=1)
+    await rig.start("kept", standing=Standing(2))
+    await rig.advance(2_000)
+    found = scrape(rig)
+    assert found["dexd_workers"] == found["dexd_sessions"] == {(): 1}
+    assert found["dexd_streams"] == {("Order", "idle", "w1"): 0, ("Order", "busy", "w1"): 1}
+    assert found["dexd_worker_running_calls"] == {("w1",): 1}
+    assert found["dexd_worker_max_concurrent_tasks"] == {("w1",): 8}
+    assert found["dexd_queue_waiting_calls"] == {("2", "Order"): 1}
+    assert found["dexd_queue_oldest_wait_seconds"] == {("Order",): 2}
+    assert found["dexd_dispatches_total"] == {("sticky",): 0, ("shared",): 1}
+    assert found["dexd_dispatch_wait_seconds_sum"] == {(): 0.4}
+    assert found["dexd_dispatch_wait_seconds_bucket"]["0.25",] == 0
+    assert found["dexd_dispatch_wait_seconds_bucket"]["0.5",] == 1
+
+    worker.decide(worker.calls[0], DecisionKind.GO_TO, b"", StepPlan("Next", b"1", has_wait_for=False))
+    await rig.decided()
+    worker.say(c.DeclineCall(worker.session, worker.calls[1].stream, worker.calls[1].call.token, "NO_CAPACITY"))
+    await rig.decided()
+    await rig.answer(c.DrainWorker(WorkerId("w1")))
+    found = scrape(rig)
+    assert found["dexd_declines_total"] == {("NO_CAPACITY",): 1}
+    assert found["dexd_workers_draining"] == {(): 1}
+    assert sum(found["dexd_dispatches_total"].values()) == 2
+
+
+async def test_lost_deliveries_are_counted_by_reason() -> None:
+    rig = Rig()
+    await rig.worker("w1")
+    await rig.start()
+    await rig.advance(5_000)
+    assert scrape(rig)["dexd_deliveries_lost_total"] == {("NOT_ACCEPTED",): 1}
+
+
+async def test_deadline_that_nobody_handled_is_overdue() -> None:
+    rig = Rig()
+    await rig.start()
+    rig.clock.at += 13_000  # and no alarm rings
+    assert scrape(rig)["dexd_deadline_overdue_seconds"] == {(): 3}
+
+
+def test_series_beyond_the_bound_are_added_up() -> None:
+    """[ARCH-8]"""
+    by_worker = [((f"w{number}",), 2.0) for number in range(SERIES_MAX + 5)]
+    assert list(_bounded(WORKER_RUNNING, by_worker))[SERIES_MAX:] == [((OTHER,), 10.0)]
+    by_queue = [((f"q{number}", str(1 + number % 2)), 1.0) for number in range(SERIES_MAX + 3)]
+    assert list(_bounded(QUEUE_WAITING, by_queue))[SERIES_MAX:] == [((OTHER, "1"), 2.0), ((OTHER, "2"), 1.0)]
+
+
+def test_waits_are_classed_in_ascending_order() -> None:
+    assert list(WAIT_BOUNDS_MS) == sorted(WAIT_BOUNDS_MS)
+
+
+# ---- the endpoint -----------------------------------------------------------------------------------------------
+
+LOOPBACK = ListenAddress("127.0.0.1", 0)
+
+
+async def ask(address: ListenAddress, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("request_line", "begins", "ends"),
+    [
+        (b"GET /metrics HTTP/1.1", b"HTTP/1.1 200 OK", b"\r\n\r\nnumbers"),
+        (b"GET /metrics?x=1 HTTP/1.0", b"HTTP/1.1 200 OK", b"numbers"),
+        (b"HEAD /metrics HTTP/1.1", b"HTTP/1.1 200 OK", b"nosniff\r\n\r\n"),
+        (b"POST /metrics HTTP/1.1", b"HTTP/1.1 405", b"only GET is served\n"),
+        (b"GET / HTTP/1.1", b"HTTP/1.1 404", b"metrics are under /metrics\n"),
+        (b"nonsense", b"HTTP/1.1 404", b"\n"),
+    ],
+)
+async def test_one_path_is_served_for_get(request_line: bytes, begins: bytes, ends: bytes) -> None:
+    listener = MetricsListener(lambda: b"numbers")
+    address = await listener.start(LOOPBACK)
+    answer = await ask(address, request_line + b"\r\nHost: x\r\n\r\n")
+    assert answer.startswith(begins)
+    assert answer.endswith(ends)
+    await listener.stop()
+
+
+async def test_head_that_is_too_long_and_connections_beyond_the_bound_are_closed() -> None:
+    """[ARCH-8]"""
+    listener = MetricsListener(lambda: b"numbers")
+    address = await listener.start(LOOPBACK)
+    assert await ask(address, b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 2 * HEAD_BYTES_MAX) == b""
+    waiting = [await asyncio.open_connection(address.host, address.port) for _ in range(CONNECTIONS_MAX)]
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    assert await reader.read() == b""
+    for _, open_writer in [*waiting, (reader, writer)]:
+        open_writer.close()
+    await listener.stop()
+
+
+async def test_default_port_moves_when_it_is_taken_and_an_explicit_one_is_an_error() -> None:
+    """[SURF-11]"""
+    first, second = MetricsListener(lambda: b""), MetricsListener(lambda: b"")
+    taken = await first.start(LOOPBACK)
+    with structlog.testing.capture_logs() as logs:
+        moved = await second.start(ListenAddress(taken.host, taken.port, may_move=True))
+    assert moved.port > taken.port
+    assert [(line["event"], line["wanted"], line["listening"]) for line in logs] == [
+        ("metrics_port_taken", taken.port, moved.port)
+    ]
+    with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{taken.port} for metrics"):
+        await MetricsListener(lambda: b"").start(taken)
+    await first.stop()
+    await second.stop()
