@@ -42,9 +42,9 @@ OUTPUT_TOO_LARGE = "ValueTooLargeError"
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 """The frame limit unless the server is configured otherwise [LIM-1]."""
 
-DETAIL_LENGTH_MAX = 16 * 1024
-STACK_LENGTH_MAX = 64 * 1024
-"""Characters kept of a failure's texts [OPT-6]."""
+DETAIL_BYTES_MAX = 16 * 1024
+STACK_BYTES_MAX = 64 * 1024
+"""UTF-8 bytes kept of a failure's texts [OPT-6]."""
 
 ERROR_CLASSES_MAX = 100
 """Class names kept of a failure; deeper hierarchies do not exist."""
@@ -329,9 +329,14 @@ def _to_failure(failure: frames.Failure) -> Failure:
         _refuse(duration_fault(failure.retry_after_ms, "retry delay"))
     return Failure(
         failure.error_type[:NAME_LENGTH_MAX],
-        failure.detail[:DETAIL_LENGTH_MAX],
-        failure.stack[:STACK_LENGTH_MAX],
+        _beginning(failure.detail, DETAIL_BYTES_MAX),
+        _beginning(failure.stack, STACK_BYTES_MAX),
         failure.non_retryable,
         failure.retry_after_ms,
         failure.error_classes[:ERROR_CLASSES_MAX],
     )
+
+
+def _beginning(text: str, bytes_max: int) -> str:
+    """Cut a text at a whole character."""
+    return text if len(text) * 4 <= bytes_max else text.encode()[:bytes_max].decode(errors="ignore")

@@ -154,6 +154,9 @@ def test_failure_texts_are_cut_and_never_refused() -> None:
     command = only_command(frames.Failed(1, SENT, failure))
     assert isinstance(command, c.FailCall)
     assert command.failure == Failure("E" * 255, "d" * 16_384, "s" * 65_536, True, 5, tuple("x" * 100))
+    wide = only_command(frames.Failed(1, SENT, frames.Failure("E", "d" + "é" * 20_000, "日" * 70_000)))
+    assert isinstance(wide, c.FailCall)
+    assert wide.failure == Failure("E", "d" + "é" * 8_191, "日" * 21_845)
 
 
 MALFORMED_RESULTS: list[Any] = [

@@ -426,3 +426,23 @@ def test_flow_10_an_rpc_of_a_class_registered_twice_is_ambiguous() -> None:
     registry = Registry([Shared(name="A"), Shared(name="B")])
     with pytest.raises(FlowDefinitionError, match="2 registered Flows have the RPC 'ask', not exactly one"):
         registry.resolve_rpc(Shared.ask)
+
+
+def test_flow_1_a_flow_is_its_type_steps_schema_rpcs_and_timeout_handler() -> None:
+    class Whole(ListedFlow):
+        @rpc
+        def ask(self, context: Context) -> None:
+            return None
+
+        def handle_timeout(self, context: Context) -> StepDecision:
+            return dead_end()
+
+    status = Attribute("status", str)
+    whole = Registry([Whole(NamedStep("A"), name="Whole", schema=PersistenceSchema.of(status))]).flows[0]
+    assert whole.flow_type == "Whole"
+    assert list(whole.steps) == ["A"]
+    assert list(whole.rpcs) == ["ask"]
+    assert list(whole.definitions) == ["status"]
+    assert whole.timeout_handler is not None
+    bare = Registry([ListedFlow(name="Bare")]).flows[0]
+    assert (bare.steps, bare.rpcs, bare.definitions, bare.timeout_handler) == ({}, {}, {}, None)
