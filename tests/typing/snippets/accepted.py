@@ -22,6 +22,7 @@ from dexsdk import (
     StartFlowOptions,
     Step,
     StepDecision,
+    StepDurability,
     StepList,
     StepMovement,
     StepOptions,
@@ -144,3 +145,20 @@ async def awaited_calls(client: AsyncClient, flow: Orders) -> None:
     number: int = await client.invoke_rpc(flow.change, "id", Order("o", 1))
     status: str = await client.invoke_rpc(flow.status, await client.start_flow(Driven, "id"))
     print(number, status)
+
+
+class MirrorStep(Step[int]):
+    """Long work with checkpoints that ends its rivals."""
+
+    async def execute(self, context: Context, input: int) -> StepDecision:
+        done: int = context.last_heartbeat_value(int) or 0
+        context.heartbeat(done)
+        await context.heartbeat(None)
+        return (
+            StepDecision.force_complete_if_channels_empty("done", StepMovement.of(MirrorStep, done), Channel("c", int))
+            .with_canceling_steps(MirrorStep, MirrorStep())
+            .with_canceling_sibling_steps(MirrorStep)
+        )
+
+    def get_step_options(self) -> StepOptions:
+        return StepOptions(heartbeat_timeout=timedelta(seconds=5), execute_durability=StepDurability.ASYNC)

@@ -21,6 +21,7 @@ from dexsdk import (
     Timer,
     Wait,
     dead_end,
+    force_complete_if_channels_empty,
     force_fail,
     go_to,
     go_to_many,
@@ -87,6 +88,12 @@ def decisions(context: Context) -> None:
     go_to_many(go_to(Count, 1))  # error
     go_to(int, 1)  # error
     force_fail(5)  # error
+    force_complete_if_channels_empty("done", StepMovement.of(Count, 1), BY_USER)  # error
+    force_complete_if_channels_empty("done", go_to(Count, 1), NEWS)  # error
+    go_to(Count, 1).with_canceling_steps(int)  # error
+    go_to(Count, 1).with_canceling_sibling_steps("Count")  # error
+    context.heartbeat(1).upper()  # error
+    context.last_heartbeat_value(int).bit_length()  # error
     Unfinished()  # error
 
 
@@ -120,6 +127,8 @@ def options(context: Context) -> None:
     StartFlowOptions().with_attribute(COUNT, "instance", 1)  # error
     StartFlowOptions().with_attribute(SCORES, 1)  # error
     StepOptions(execute_method_timeout="1 s")  # error
+    StepOptions(heartbeat_timeout="1 s")  # error
+    StepOptions(execute_durability="ASYNC")  # error
     StepOptions().on_execute_failure_proceed_to(int)  # error
     StopFlowOptions("CANCEL")  # error
     context.attempt = 2  # error
