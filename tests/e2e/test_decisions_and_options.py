@@ -252,7 +252,7 @@ def test_hb_1_a_silent_handler_is_canceled_and_the_next_attempt_goes_on_from_its
 
 # ---- ASYNC durability [DUR-2] ------------------------------------------------------------------------------------
 
-HOPS = 300
+HOPS = 200
 
 
 class Hop(Step[int]):
