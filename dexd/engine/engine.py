@@ -23,16 +23,13 @@ from dexd.core.commands import (
     InvokeRpc,
     LoseSession,
     OperatorCommand,
-    StartFlow,
     Tick,
     WorkerCommand,
 )
 from dexd.core.config import KernelConfig
-from dexd.core.events import FlowClosed, FlowStarted, StepDispatched
-from dexd.core.flow.wakeups import WAKE_UP_EVENTS
 from dexd.core.ids import CallerId, SessionId
 from dexd.core.kernel import Kernel
-from dexd.core.outcome import Outcome, RecordedEvent, Reply
+from dexd.core.outcome import Reply
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.batch import OpenBatch
 from dexd.engine.commits import Commits
@@ -40,12 +37,11 @@ from dexd.engine.counters import EngineCounters
 from dexd.engine.early_effects import EarlyEffects
 from dexd.engine.growth import Growth
 from dexd.engine.history import HistoryReader
+from dexd.engine.live_state import LiveState
 from dexd.engine.mailbox import Mailbox
-from dexd.engine.pending_timers import PendingTimers
 from dexd.engine.perform import Performer
 from dexd.engine.ports import Abandon, BatchWriter, CallLater, Clock, Failpoint, OnAnswer, SessionSink
 from dexd.engine.reads import Reads
-from dexd.engine.recovery import rebuild_kernel
 from dexd.engine.run_cache import RunCache
 from dexd.engine.system import stopwatch_ms
 from dexd.engine.timekeeper import Timekeeper
@@ -141,14 +137,19 @@ class Engine:
         self._is_suspended = False
         """The log refuses writes: commands are refused, reads serve the last committed state [ARCH-4]."""
         self._is_dead = False
-        self._load()
+        self._live = self._load()
         pages = pages or InlinePages(log)
         self.reads = Reads(self, pages, HistoryReader(pages, config), self.waits, self._growth, clock)
 
-    def _load(self) -> None:
-        self._kernel = rebuild_kernel(self._log, self._config)
-        self._runs = RunCache(self._log, self._kernel)
-        self._timers = PendingTimers(self._kernel.runs.values())
+    def _load(self) -> LiveState:
+        return LiveState(
+            self._log,
+            self._config,
+            commits=self._commits,
+            early=self._early,
+            waits=self.waits,
+            snapshot_every=self._options.snapshot_every_events,
+        )
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
@@ -198,17 +199,17 @@ class Engine:
     def health(self) -> Health:
         """How it is now."""
         condition = "SERVING" if self._refusal is None else str(self._refusal.code)
-        return Health(condition, self._kernel.open_run_count, self._kernel.connected_worker_count)
+        return Health(condition, self._live.kernel.open_run_count, self._live.kernel.connected_worker_count)
 
     @property
     def next_deadline(self) -> int | None:
         """When the rules want to act next, for whoever turns the clock; long polls are no part of it."""
-        return self._kernel.next_deadline()
+        return self._live.kernel.next_deadline()
 
     @property
     def kernel(self) -> Kernel:
         """Live state that is in no log, as workers and queues, for inspection between two commands."""
-        return self._kernel
+        return self._live.kernel
 
     @property
     def mailbox_length(self) -> int:
@@ -279,7 +280,7 @@ class Engine:
     @property
     def runs(self) -> RunCache:
         """See `reads.Decided`."""
-        return self._runs
+        return self._live.runs
 
     @property
     def stopping(self) -> Rejection | None:
@@ -319,83 +320,19 @@ class Engine:
     def _decide_some(self) -> None:
         """Decide about waiting commands, until the open batch is so large that the commit under way must catch up."""
         now = self._clock.now()
-        kernel, mailbox, batch = self._kernel, self._mailbox, self._commits.open
+        live, mailbox, batch = self._live, self._mailbox, self._commits.open
         # Without a commit under way nothing would come to continue, so only behind one a full batch stops the drain.
         events_max = self._options.commit_batch_max if self._commits.is_writing else sys.maxsize
-        self._runs.note_absent(
-            [
-                command.flow_id
-                for command, _ in mailbox.waiting(DRAIN_COMMANDS_MAX)
-                if type(command) is StartFlow and kernel.wanted(command) is not None
-            ]
-        )
+        live.expect(mailbox.waiting(DRAIN_COMMANDS_MAX))
         for _ in range(min(len(mailbox), DRAIN_COMMANDS_MAX)):
             if len(batch.events) >= events_max:
                 return
             command, on_answer = mailbox.take()
-            wanted = kernel.wanted(command)
-            if wanted is not None:
-                self._runs.look_up(wanted)
-            outcome = kernel.handle(command, now=now)
-            self._collect(outcome)
+            reply = live.decide(command, now=now)
             if on_answer is not None:
-                batch.answers.append((on_answer, outcome.reply))
+                batch.answers.append((on_answer, reply))
         if len(mailbox):
             self._schedule_drain()
-
-    def _collect(self, outcome: Outcome) -> None:
-        batch = self._commits.open
-        early = outcome.early
-        batch.effects.extend(outcome.effects if early is None else self._early.sort(outcome, early))
-        events = outcome.events
-        batch.record(events)
-        has_part_waits = self.waits.has_part_waits
-        snapshot_every = self._options.snapshot_every_events
-        for recorded in events:
-            kind = type(recorded.event)
-            if (
-                kind in _FOLLOWED
-                or has_part_waits
-                or (kind is StepDispatched and self._timers.has_rows(recorded.stream_id))
-            ):
-                self._follow(recorded)
-            if not recorded.version % snapshot_every:
-                batch.note_snapshot(self._runs.of_stream(recorded.stream_id))
-
-    def _follow(self, recorded: RecordedEvent) -> None:
-        """Keep what is derived from events up to date."""
-        event = recorded.event
-        if type(event) is FlowStarted:
-            self._run_started(event)
-        elif type(event) is FlowClosed:
-            self._run_closed(recorded.stream_id)
-        else:
-            run = self._runs.of_stream(recorded.stream_id)
-            if type(event) in WAKE_UP_EVENTS or type(event) is StepDispatched:
-                step_id = event.step_execution_id  # type: ignore[union-attr]  # the table says so
-                self._timers.may_move(run, step_id, self._commits.open)
-            if self.waits.has_part_waits:
-                self.waits.event_happened(run, event)
-
-    def _run_started(self, event: FlowStarted) -> None:
-        run = self._kernel.run_by_id(event.run_id)
-        assert run is not None
-        self._runs.begin(run)
-        self._commits.open.note_run(run)
-        if run.timeout_at or run.eligible_at:
-            self._timers.run_started(run, self._commits.open)
-
-    def _run_closed(self, stream_id: int) -> None:
-        run = self._runs.of_stream(stream_id)
-        self._commits.open.note_run(run)
-        self._timers.run_closed(stream_id, self._commits.open)
-        self._commits.open.closed.append(run)
-        self._early.forget(stream_id)
-        following = self._kernel.run_by_id(run.next_run_id) if run.next_run_id else None
-        if following is None:
-            self.waits.run_closed(run)
-        else:
-            self.waits.run_followed(run, following)
 
     def _release(self, batch: OpenBatch) -> None:
         """Let out what a committed batch owes."""
@@ -404,7 +341,7 @@ class Engine:
             on_answer(answer)
         self._growth.committed(batch.events)
         for run in batch.closed:
-            self._runs.retire(run)
+            self._live.runs.retire(run)
 
     def _on_released(self) -> None:
         if len(self._mailbox):
@@ -413,7 +350,7 @@ class Engine:
     # ---- time ------------------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        kernel_deadline = None if self._is_tick_waiting else self._kernel.next_deadline()
+        kernel_deadline = None if self._is_tick_waiting else self._live.kernel.next_deadline()
         deadlines = (kernel_deadline, self.waits.next_deadline(), self._retry_at)
         self._timekeeper.arm(min((at for at in deadlines if at is not None), default=None))
 
@@ -427,7 +364,7 @@ class Engine:
         self.waits.expire(now)
         if self._retry_at is not None and self._retry_at <= now:
             self._retry()
-        deadline = self._kernel.next_deadline()
+        deadline = self._live.kernel.next_deadline()
         if deadline is not None and deadline <= now and not self._is_tick_waiting:
             self._is_tick_waiting = True
             self._put(Tick(), self._on_tick)
@@ -460,7 +397,7 @@ class Engine:
 
     def _suspend(self, refusal: Rejection) -> None:
         # First what may fail: whoever then ends the process still finds everybody who waits.
-        self._load()
+        self._live = self._load()
         lost = self._commits.discard(self._log.last_seq)
         self._early.discard()
         letters = self._mailbox.take_all()
@@ -472,7 +409,7 @@ class Engine:
         for _, on_answer in letters:
             if on_answer is not None:
                 on_answer(refusal)
-        self.waits.refuse_missing(lambda run_id: self._kernel.run_by_id(run_id) is not None, refusal)
+        self.waits.refuse_missing(lambda run_id: self._live.kernel.run_by_id(run_id) is not None, refusal)
         self._performer.refuse_all_rpcs(refusal)
         self._performer.end_all_sessions(refusal)
         self._growth.wake_all()
@@ -512,9 +449,6 @@ def _resolve(waiting: "asyncio.Future[Any]", answer: object) -> None:
     if not waiting.done():
         waiting.set_result(answer)
 
-
-_FOLLOWED = WAKE_UP_EVENTS | {FlowStarted, FlowClosed}
-"""Events after which something derived may have to change; nothing else costs more than this look."""
 
 _MAILBOX_FULL = Rejection(Code.MAILBOX_FULL, "too many requests wait in the server", {}, RETRY_AFTER_MS)
 _REFUSED_BEFORE_START = Rejection(Code.SHUTTING_DOWN, "the server does not serve yet", {}, RETRY_AFTER_MS)

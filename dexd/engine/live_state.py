@@ -1,0 +1,129 @@
+"""What a partition holds in memory, derived from its log: the kernel with its runs, and what follows from its events.
+
+It is thrown away and built again from the log when a commit was refused: nothing in it may outlive that [ARCH-4].
+"""
+
+from collections.abc import Iterable
+
+from dexd.core.commands import Command, StartFlow
+from dexd.core.config import KernelConfig
+from dexd.core.events import FlowClosed, FlowStarted, StepDispatched
+from dexd.core.flow.wakeups import WAKE_UP_EVENTS
+from dexd.core.outcome import Outcome, RecordedEvent, Reply
+from dexd.core.rejections import Rejection
+from dexd.engine.commits import Commits
+from dexd.engine.early_effects import EarlyEffects
+from dexd.engine.mailbox import Letter
+from dexd.engine.pending_timers import PendingTimers
+from dexd.engine.recovery import rebuild_kernel
+from dexd.engine.run_cache import RunCache
+from dexd.engine.waits import Waits
+from dexd.log.event_log import EventLog
+
+
+class LiveState:
+    """Decides about commands, and puts what is owed for them into the open batch."""
+
+    __slots__ = ("_commits", "_early", "_snapshot_every", "_timers", "_waits", "kernel", "runs")
+
+    def __init__(
+        self,
+        log: EventLog,
+        config: KernelConfig,
+        *,
+        commits: Commits,
+        early: EarlyEffects,
+        waits: Waits,
+        snapshot_every: int,
+    ) -> None:
+        """Recover: every open run is folded into memory [ARCH-2].
+
+        Args:
+            log: Where runs are read from.
+            config: Numbers of the rules.
+            commits: Has the open batch.
+            early: Sorts effects that need not wait for it.
+            waits: Whom events may wake.
+            snapshot_every: Versions of a run between two snapshots.
+        """
+        self.kernel = rebuild_kernel(log, config)
+        self.runs = RunCache(log, self.kernel)
+        self._timers = PendingTimers(self.kernel.runs.values())
+        self._commits = commits
+        self._early = early
+        self._waits = waits
+        self._snapshot_every = snapshot_every
+
+    def expect(self, letters: Iterable[Letter]) -> None:
+        """Learn which Flow IDs these commands start that the log does not know, in one look-up."""
+        wanted = self.kernel.wanted
+        self.runs.note_absent(
+            [command.flow_id for command, _ in letters if type(command) is StartFlow and wanted(command) is not None]
+        )
+
+    def decide(self, command: Command, *, now: int) -> Reply | Rejection | None:
+        """Decide about a command; gives the reply, which may leave with the open batch."""
+        wanted = self.kernel.wanted(command)
+        if wanted is not None:
+            self.runs.look_up(wanted)
+        outcome = self.kernel.handle(command, now=now)
+        self._collect(outcome)
+        return outcome.reply
+
+    def _collect(self, outcome: Outcome) -> None:
+        batch = self._commits.open
+        early = outcome.early
+        batch.effects.extend(outcome.effects if early is None else self._early.sort(outcome, early))
+        events = outcome.events
+        batch.record(events)
+        has_part_waits = self._waits.has_part_waits
+        for recorded in events:
+            kind = type(recorded.event)
+            if (
+                kind in _FOLLOWED
+                or has_part_waits
+                or (kind is StepDispatched and self._timers.has_rows(recorded.stream_id))
+            ):
+                self._follow(recorded)
+            if not recorded.version % self._snapshot_every:
+                batch.note_snapshot(self.runs.of_stream(recorded.stream_id))
+
+    def _follow(self, recorded: RecordedEvent) -> None:
+        """Keep what is derived from events up to date."""
+        event = recorded.event
+        if type(event) is FlowStarted:
+            self._run_started(event)
+        elif type(event) is FlowClosed:
+            self._run_closed(recorded.stream_id)
+        else:
+            run = self.runs.of_stream(recorded.stream_id)
+            if type(event) in WAKE_UP_EVENTS or type(event) is StepDispatched:
+                step_id = event.step_execution_id  # type: ignore[union-attr]  # the table says so
+                self._timers.may_move(run, step_id, self._commits.open)
+            if self._waits.has_part_waits:
+                self._waits.event_happened(run, event)
+
+    def _run_started(self, event: FlowStarted) -> None:
+        run = self.kernel.run_by_id(event.run_id)
+        assert run is not None
+        self.runs.begin(run)
+        self._commits.open.note_run(run)
+        if run.timeout_at or run.eligible_at:
+            self._timers.run_started(run, self._commits.open)
+
+    def _run_closed(self, stream_id: int) -> None:
+        batch = self._commits.open
+        run = self.runs.of_stream(stream_id)
+        batch.note_run(run)
+        self._timers.run_closed(stream_id, batch)
+        batch.closed.append(run)
+        self._early.forget(stream_id)
+        following = self.kernel.run_by_id(run.next_run_id) if run.next_run_id else None
+        if following is None:
+            self._waits.run_closed(run)
+        else:
+            self._waits.run_followed(run, following)
+
+
+_FOLLOWED = WAKE_UP_EVENTS | {FlowStarted, FlowClosed}
+"""Events after which something derived may have to change; nothing else costs more than this look."""
