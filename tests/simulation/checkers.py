@@ -8,12 +8,13 @@ from dexd.codec.event_codec import from_stored
 from dexd.core import events as e
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.state import RunState
+from dexd.core.ids import TIMEOUT_HANDLER_ID
 from dexd.core.outcome import RecordedEvent
-from dexd.core.values import FlowStatus
 from dexd.engine.pending_timers import timer_rows
 from dexd.log.event_log import RunRow
 from dexd.log.memory_log import MemoryLog
 from tests.simulation.client import Acknowledged
+from tests.simulation.endings import check_endings, check_schedule
 from tests.simulation.server import SimulatedServer
 
 ENDS_OF_DELIVERIES = (
@@ -63,6 +64,8 @@ def check_history(events: Sequence[RecordedEvent], world: str) -> None:
         if state is not None and not state.is_open:
             assert isinstance(event, ALLOWED_AFTER_CLOSE), f"{where} after the close [FLOW-8]"
         _check_result(event, results, where)
+        if state is not None:
+            check_schedule(state, recorded, where)
         if isinstance(event, e.TimerFired) and state is not None:
             _check_timer(state, event, recorded.at, fired, where)
         if isinstance(event, e.ConditionsMet) and state is not None:
@@ -100,6 +103,11 @@ def _check_result(event: e.Event, results: set[tuple[str, str, int]], where: str
 
 def _check_timer(state: RunState, event: e.TimerFired, at: int, fired: set[tuple[str, int, int]], where: str) -> None:
     """[INV-5] Never early, once."""
+    if event.step_execution_id == TIMEOUT_HANDLER_ID:
+        key = (event.step_execution_id, 0, 0)
+        assert key not in fired, f"{where}: fired twice [INV-5]"
+        fired.add(key)
+        return
     step = state.steps[event.step_execution_id]
     assert step.wait is not None, f"{where}: no Wait"
     deadline = step.wait.conditions[event.condition_index].at_ms
@@ -184,6 +192,7 @@ def check_acknowledged(
         assert all(seen.count(item) == 1 for item in items), f"{world}: {flow_id} RPC effects {items} in {seen}"
     for flow_id, values in told.attributes.items():
         assert states[flow_id].attributes["note"] == values[-1], f"{world}: attribute of {flow_id} is lost [INV-1]"
-    for flow_id in told.starts:
-        if flow_id not in told.stops:
-            assert states[flow_id].status is FlowStatus.COMPLETED, f"{world}: {flow_id} is {states[flow_id].status}"
+    runs: dict[str, list[RunState]] = {}
+    for state in map(fold, histories.values()):
+        runs.setdefault(state.flow_id, []).append(state)
+    check_endings(runs, told, world)

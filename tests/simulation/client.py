@@ -12,7 +12,8 @@ from dexd.core.commands import InvokeRpc, PublishMessages, SetAttribute, StartFl
 from dexd.core.ids import CallerId, FlowId, RequestId, RunId
 from dexd.core.outcome import Reply, StartFlowAccepted, StopFlowResult
 from dexd.core.rejections import Code, Rejection
-from dexd.core.values import FlowStatus, StepPlan, StopType
+from dexd.core.terms import FlowRetry, FlowTerms, FlowTimeoutPolicy
+from dexd.core.values import FlowStatus, RetryPolicy, StepPlan, StopType
 from tests.simulation import programs
 from tests.simulation.faults import Faults
 from tests.simulation.server import SimulatedServer
@@ -34,6 +35,12 @@ class Acknowledged:
     attributes: dict[str, list[bytes]] = field(default_factory=dict)
     stops: dict[str, FlowStatus] = field(default_factory=dict)
     rpc_items: dict[str, list[str]] = field(default_factory=dict)
+    refused: dict[str, list[str]] = field(default_factory=dict)
+    """Flow ID to items whose publication was refused, all of it."""
+    endings: dict[str, FlowStatus] = field(default_factory=dict)
+    """Flow ID to how it ends unless it is stopped; COMPLETED if it is not named."""
+    attempts: dict[str, int] = field(default_factory=dict)
+    """Flow ID to the runs that its retry policy allows [START-8]."""
 
 
 class SimulatedClient:
@@ -54,6 +61,7 @@ class SimulatedClient:
     async def work(self, flows: int) -> None:
         """Drive some Flows, several at once."""
         kinds = [self._chain, self._gate, self._fan, self._doomed, self._inbox]
+        kinds += [self._race, self._drain, self._late, self._again]
         drives = []
         for index in range(flows):
             kind = self._random.choice(kinds)
@@ -62,7 +70,50 @@ class SimulatedClient:
         await asyncio.gather(*drives)
 
     async def _chain(self, flow_id: str) -> None:
-        await self._start(flow_id, "Chain", self._random.randint(0, 12))
+        delay_ms = self._random.choice([0, 0, 700, 9_000])
+        await self._start(flow_id, "Chain", self._random.randint(0, 12), FlowTerms(start_delay_ms=delay_ms))
+
+    async def _race(self, flow_id: str) -> None:
+        await self._start(flow_id, "Race", self._random.randint(1, 8))
+
+    async def _late(self, flow_id: str) -> None:
+        """Nothing but its timeout ends it [TIME-1..3]."""
+        policy, ending = self._random.choice(
+            [
+                (FlowTimeoutPolicy.FAIL, FlowStatus.FAILED),
+                (FlowTimeoutPolicy.CANCEL, FlowStatus.CANCELED),
+                (FlowTimeoutPolicy.HANDLER, FlowStatus.COMPLETED),
+            ]
+        )
+        self.acknowledged.endings[flow_id] = ending
+        terms = FlowTerms(timeout_ms=self._random.randint(1, 20_000), timeout_policy=policy)
+        await self._start(flow_id, "Late", None, terms)
+
+    async def _again(self, flow_id: str) -> None:
+        """Fails as often as it may [START-8]."""
+        attempts = self._random.randint(1, 4)
+        self.acknowledged.endings[flow_id] = FlowStatus.FAILED
+        self.acknowledged.attempts[flow_id] = attempts
+        plan = _start_plan("Again", programs.value(None))
+        policy = RetryPolicy(initial_interval_ms=self._random.randint(1, 3_000), maximum_attempts=attempts)
+        await self._start(flow_id, "Again", None, FlowTerms(retry=FlowRetry(policy, plan)))
+
+    async def _drain(self, flow_id: str) -> None:
+        """Producers race a Flow that closes when there is nothing left: a message is consumed or refused [DEC-5]."""
+        await self._start(flow_id, "Drain", None)
+        producers = [self._produce_until_refused(flow_id, producer) for producer in range(self._random.randint(1, 5))]
+        self.acknowledged.published[flow_id] = await asyncio.gather(*producers)
+
+    async def _produce_until_refused(self, flow_id: str, producer: int) -> list[str]:
+        accepted = []
+        for number in range(self._random.randint(1, 8)):
+            item = f"{producer}:{number}"
+            if not await self._publish(flow_id, "work", item):
+                self.acknowledged.refused.setdefault(flow_id, []).append(item)
+                break
+            accepted.append(item)
+            await asyncio.sleep(self._random.uniform(0, 0.3))
+        return accepted
 
     async def _gate(self, flow_id: str) -> None:
         await self._start(flow_id, "Gate", self._random.randint(0, 20_000))
@@ -101,32 +152,32 @@ class SimulatedClient:
 
     # ---- requests ----
 
-    async def _start(self, flow_id: str, flow_type: str, content: object) -> None:
+    async def _start(self, flow_id: str, flow_type: str, content: object, terms: FlowTerms | None = None) -> None:
         request_id = self._new_request()
         encoded = programs.value(content)
-        descriptor = programs.START_STEPS[flow_type]
-        if descriptor is None:
-            raise AssertionError(f"{flow_type} has no start Step")
-        plan = plan_of_descriptor(descriptor)
-        plan = StepPlan(plan.step_type, encoded, plan.has_wait_for, plan.options)
+        plan = _start_plan(flow_type, encoded)
 
         def make() -> StartFlow:
             run_id = RunId(f"run-{self.number}-{self._random.getrandbits(64):016x}")
             seed = self._random.getrandbits(32)
-            return StartFlow(FlowId(flow_id), flow_type, run_id, seed, request_id, _digest(flow_type, encoded), plan)
+            return StartFlow(
+                FlowId(flow_id), flow_type, run_id, seed, request_id, _digest(flow_type, encoded), plan, terms=terms
+            )
 
         reply = await self._insist(make)
         if not isinstance(reply, StartFlowAccepted):
             raise AssertionError(f"start of {flow_id} was refused: {reply}")
         self.acknowledged.starts[flow_id] = reply.run_id
 
-    async def _publish(self, flow_id: str, channel: str, item: str) -> None:
+    async def _publish(self, flow_id: str, channel: str, item: str) -> bool:
+        """Publish, and tell whether it was accepted; a closed Flow takes nothing."""
         request_id = self._new_request()
         values = (programs.value(item),)
         digest = _digest(channel, *values)
         reply = await self._insist(lambda: PublishMessages(FlowId(flow_id), None, channel, values, request_id, digest))
         if isinstance(reply, Rejection) and reply.code is not Code.FLOW_NOT_ACTIVE:
             raise AssertionError(f"publish to {flow_id} was refused: {reply}")
+        return not isinstance(reply, Rejection)
 
     async def _set_attribute(self, flow_id: str, key: str, content: str) -> None:
         request_id = self._new_request()
@@ -216,6 +267,14 @@ class SimulatedClient:
     def _new_request(self) -> RequestId:
         self._requests += 1
         return RequestId(f"client-{self.number}-{self._requests}")
+
+
+def _start_plan(flow_type: str, encoded: bytes) -> StepPlan:
+    descriptor = programs.START_STEPS[flow_type]
+    if descriptor is None:
+        raise AssertionError(f"{flow_type} has no start Step")
+    plan = plan_of_descriptor(descriptor)
+    return StepPlan(plan.step_type, encoded, plan.has_wait_for, plan.options)
 
 
 def _digest(*parts: str | bytes) -> bytes:

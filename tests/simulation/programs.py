@@ -8,6 +8,8 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import msgspec
+
 from dexpb.v1 import frames
 
 Result: TypeAlias = frames.Output | frames.Failed
@@ -32,6 +34,12 @@ FLOWS = (
     frames.FlowDescriptor("Gate", frames.StepDescriptor("Gate", True, QUICK), ("Gate",)),
     frames.FlowDescriptor("Fan", frames.StepDescriptor("Split", False, QUICK), ("Split", "Leaf", "Join")),
     frames.FlowDescriptor("Doomed", frames.StepDescriptor("Doomed", False, GIVES_UP), ("Doomed", "Mend")),
+    frames.FlowDescriptor("Race", frames.StepDescriptor("Line", False, QUICK), ("Line", "Runner", "Bystander")),
+    frames.FlowDescriptor("Drain", frames.StepDescriptor("Drain", True, QUICK), ("Drain",)),
+    frames.FlowDescriptor(
+        "Late", frames.StepDescriptor("Never", True, QUICK), ("Never", "Amend", frames.TIMEOUT_HANDLER)
+    ),
+    frames.FlowDescriptor("Again", frames.StepDescriptor("Try", False, QUICK), ("Try",)),
     frames.FlowDescriptor("Inbox", frames.StepDescriptor("Read", True, QUICK), ("Read",), ("append", "peek")),
 )
 START_STEPS = {flow.flow_type: flow.start_step for flow in FLOWS}
@@ -128,6 +136,59 @@ def _read(assign: frames.Assign, _: Any) -> Result:
     return _decide(assign, decision, writes=(("seen", value(seen)),))
 
 
+def _line(assign: frames.Assign, runners: Any) -> Result:
+    movements = [frames.Movement("Runner", value(number), number % 2 == 1, QUICK) for number in range(runners)]
+    return _decide(assign, _go_to(frames.Movement("Bystander", b"", False, QUICK), *movements))
+
+
+def _run_wait(assign: frames.Assign, number: Any) -> Result:
+    condition = frames.Condition(frames.CONDITION_TIMER, duration_ms=number * 100)
+    return frames.Output(assign.stream, assign.token, wait=frames.Wait(frames.WAIT_ALL_OF, (condition,)))
+
+
+def _win(assign: frames.Assign, number: Any) -> Result:
+    """The first one cancels the others, wherever they are: running, waiting or backing off."""
+    siblings = frames.Canceling(sibling_types=("Runner",))
+    return _decide(assign, msgspec.structs.replace(_complete(number), canceling=siblings))
+
+
+def _look_on(assign: frames.Assign, _: Any) -> Result:
+    return _decide(assign, _DEAD_END, writes=(("seen", value("race")),))
+
+
+def _drain_wait(assign: frames.Assign, _: Any) -> Result:
+    condition = frames.Condition(frames.CONDITION_CHANNEL, channel="work", at_least=1, at_most=3)
+    return frames.Output(assign.stream, assign.token, wait=frames.Wait(frames.WAIT_ALL_OF, (condition,)))
+
+
+def _drain(assign: frames.Assign, _: Any) -> Result:
+    """Take what is there; close when nothing is left, in one step with looking."""
+    seen = json.loads(assign.attributes.get("seen", b"[]")) + [json.loads(v) for v in assign.results[0].values]
+    again = frames.Movement("Drain", b"", True, QUICK)
+    decision = frames.Decision(
+        frames.DECISION_FORCE_COMPLETE_IF_CHANNELS_EMPTY, (again,), value("drained"), channels=("work",)
+    )
+    return _decide(assign, decision, writes=(("seen", value(seen)),))
+
+
+def _never(assign: frames.Assign, _: Any) -> Result:
+    condition = frames.Condition(frames.CONDITION_CHANNEL, channel="never", at_least=1, at_most=1)
+    return frames.Output(assign.stream, assign.token, wait=frames.Wait(frames.WAIT_ALL_OF, (condition,)))
+
+
+def _handle_timeout(assign: frames.Assign, _: Any) -> Result:
+    amend = _go_to(frames.Movement("Amend", b"", False, QUICK))
+    return _decide(assign, msgspec.structs.replace(amend, canceling=frames.Canceling(("Never",))))
+
+
+def _amend(assign: frames.Assign, _: Any) -> Result:
+    return _decide(assign, _complete("amended"))
+
+
+def _try(assign: frames.Assign, _: Any) -> Result:
+    return _decide(assign, frames.Decision(frames.DECISION_FORCE_FAIL, reason="never works"))
+
+
 def _append(assign: frames.Assign, item: Any) -> Result:
     return frames.Output(assign.stream, assign.token, publications=(("inbox", value(item)),), output=value(item))
 
@@ -146,6 +207,16 @@ _HANDLERS: dict[tuple[str, str, int], Callable[[frames.Assign, Any], Result]] = 
     ("Fan", "Join", frames.METHOD_EXECUTE): _join,
     ("Doomed", "Doomed", frames.METHOD_EXECUTE): _doomed,
     ("Doomed", "Mend", frames.METHOD_EXECUTE): _mend,
+    ("Race", "Line", frames.METHOD_EXECUTE): _line,
+    ("Race", "Runner", frames.METHOD_WAIT_FOR): _run_wait,
+    ("Race", "Runner", frames.METHOD_EXECUTE): _win,
+    ("Race", "Bystander", frames.METHOD_EXECUTE): _look_on,
+    ("Drain", "Drain", frames.METHOD_WAIT_FOR): _drain_wait,
+    ("Drain", "Drain", frames.METHOD_EXECUTE): _drain,
+    ("Late", "Never", frames.METHOD_WAIT_FOR): _never,
+    ("Late", "Amend", frames.METHOD_EXECUTE): _amend,
+    ("Late", frames.TIMEOUT_HANDLER, frames.METHOD_EXECUTE): _handle_timeout,
+    ("Again", "Try", frames.METHOD_EXECUTE): _try,
     ("Inbox", "Read", frames.METHOD_WAIT_FOR): _read_wait,
     ("Inbox", "Read", frames.METHOD_EXECUTE): _read,
     ("Inbox", "append", frames.METHOD_RPC): _append,
