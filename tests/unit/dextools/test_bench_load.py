@@ -7,7 +7,8 @@ import pytest
 
 from dextools.bench.load import ClosedLoop
 from dextools.bench.outbox import Outbox
-from dextools.bench.workloads import LoadPlan
+from dextools.bench.product.client import DRIVERS
+from dextools.bench.workloads import WORKLOADS, LoadPlan, Shape
 
 PLAN = LoadPlan(steps=5, at_once=4, warm_up_s=0.0, window_s=30.0, flows_max=20)
 
@@ -32,6 +33,20 @@ async def test_closed_loop_keeps_the_planned_number_of_flows_open_and_lets_them_
     await ClosedLoop(flows.run_flow, PLAN).run()
     assert flows.open_max == PLAN.at_once
     assert flows.open == 0
+
+
+async def test_flows_may_say_how_much_of_their_time_counts() -> None:
+    async def run_flow(number: int) -> float:
+        await asyncio.sleep(0)
+        return float(number)
+
+    result = await ClosedLoop(run_flow, msgspec.structs.replace(PLAN, at_once=1, flows_max=3)).run()
+    assert result.latencies_ms[:3] == [float(result.latencies_ms[0]) + n for n in range(3)]
+
+
+def test_every_shape_of_load_has_a_driver() -> None:
+    assert set(DRIVERS) == set(Shape)
+    assert {workload.shape for workload in WORKLOADS.values()} == set(Shape)
 
 
 async def test_window_ends_with_the_planned_number_of_flows() -> None:

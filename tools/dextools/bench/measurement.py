@@ -13,9 +13,11 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     window_s: float
     latencies_ms: list[float]
-    """Start to result of each Flow that ended inside the window, ascending."""
+    """Start to result of each Flow that ended inside the window, ascending; less for workloads E and H."""
     growth_ratio: float | None = None
     """Time per Step near the end of a long Flow over time per Step near its beginning; workload J only."""
+    join_p99_ms: float | None = None
+    """Last leaf to the beginning of the join; workload D only."""
 
 
 class CpuSeconds(msgspec.Struct, frozen=True, kw_only=True):

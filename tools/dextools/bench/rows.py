@@ -38,10 +38,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_once: int
     flows_per_s: float | None = None
     steps_per_s: float | None = None
+    calls_per_s: float | None = None
     p50_ms: float
-    """Start to result of a Flow, as for p99."""
+    """Start to result of a Flow, as for p99. E counts what a Flow took beyond its Timer, H from the message on."""
     p99_ms: float
     growth_ratio: float | None = None
+    join_p99_ms: float | None = None
+    """Workload D: last leaf to the beginning of the join."""
     share_of: dict[str, float] = {}
     """Throughput as a share of the bare pipeline and of each part of the floor, measured in the same run."""
     p50_over_pipeline: float | None = None
@@ -60,7 +63,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def throughput(self) -> float:
-        return self.flows_per_s or self.steps_per_s or 0.0
+        return self.flows_per_s or self.steps_per_s or self.calls_per_s or 0.0
 
 
 def row_of(workload: Workload, system: System, runs: Sequence[Run], environment: Environment) -> Row:
@@ -75,9 +78,11 @@ def row_of(workload: Workload, system: System, runs: Sequence[Run], environment:
         at_once=workload.at_once,
         flows_per_s=throughput if workload.unit is Unit.FLOWS else None,
         steps_per_s=throughput if workload.unit is Unit.STEPS else None,
+        calls_per_s=throughput if workload.unit is Unit.CALLS else None,
         p50_ms=round(quantile(load.latencies_ms, 0.5), 3),
         p99_ms=round(quantile(load.latencies_ms, 0.99), 3),
         growth_ratio=load.growth_ratio and round(load.growth_ratio, 3),
+        join_p99_ms=load.join_p99_ms and round(load.join_p99_ms, 3),
         cpu_us_per_step=_cpu_us_per_step(run),
         spread=sorted(round(throughput_of(run, workload.unit), 1) for run in runs),
         environment=environment,
@@ -85,8 +90,8 @@ def row_of(workload: Workload, system: System, runs: Sequence[Run], environment:
 
 
 def throughput_of(run: Run, unit: Unit) -> float:
-    """Flows or Steps per second of the window."""
-    return (run.load.flows if unit is Unit.FLOWS else run.load.steps) / run.load.window_s
+    """Flows, Steps or calls per second of the window; a call is counted as a Flow."""
+    return (run.load.steps if unit is Unit.STEPS else run.load.flows) / run.load.window_s
 
 
 def _cpu_us_per_step(run: Run) -> dict[str, float]:

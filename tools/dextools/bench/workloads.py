@@ -12,6 +12,8 @@ class Unit(Enum):
     """Flows from start to result."""
     STEPS = "steps_per_s"
     """Step executions whose result was accepted."""
+    CALLS = "calls_per_s"
+    """RPCs that were answered."""
 
 
 class Shape(Enum):
@@ -21,6 +23,16 @@ class Shape(Enum):
     """Count down and complete."""
     GROWTH = "growth"
     """Count up and note the time on the way, to compare early Steps with late ones."""
+    FAN_OUT = "fan_out"
+    """One schedules many, and a last one waits for a message of each."""
+    TIMER = "timer"
+    """Wait for a Timer."""
+    RPC_READ = "rpc_read"
+    """None; RPCs read the Flow's state."""
+    RPC_WRITE = "rpc_write"
+    """None; RPCs write the Flow's state."""
+    ECHO = "echo"
+    """Wait for a message and complete with it."""
 
 
 class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +82,35 @@ _WORKLOADS = (
     Workload(letter="A", title="one-Step Flow", steps=1, at_once=AT_ONCE, unit=Unit.FLOWS),
     Workload(letter="B", title="chain of 5 Steps", steps=5, at_once=AT_ONCE, unit=Unit.STEPS),
     Workload(letter="C", title="chain of 20 Steps", steps=20, at_once=AT_ONCE, unit=Unit.STEPS),
+    Workload(
+        letter="D",
+        title="fan-out: 50 parallel Steps joined by a Channel",
+        steps=1 + 50 + 1,
+        at_once=4,
+        unit=Unit.STEPS,
+        shape=Shape.FAN_OUT,
+    ),
+    Workload(
+        letter="E", title="1,000 Flows with a 1 s timer", steps=1, at_once=1_000, unit=Unit.FLOWS, shape=Shape.TIMER
+    ),
     Workload(letter="F", title="one-Step Flow, one at a time", steps=1, at_once=1, unit=Unit.FLOWS),
+    *(
+        Workload(letter=letter, title=title, steps=1, at_once=at_once, unit=Unit.CALLS, shape=shape)
+        for letter, title, at_once, shape in (
+            ("G-read", "RPC read on open Flows", AT_ONCE, Shape.RPC_READ),
+            ("G-write", "RPC write on open Flows", AT_ONCE, Shape.RPC_WRITE),
+            ("G-read-alone", "RPC read, one at a time", 1, Shape.RPC_READ),
+            ("G-write-alone", "RPC write, one at a time", 1, Shape.RPC_WRITE),
+        )
+    ),
+    Workload(
+        letter="H",
+        title="publish to result of a waiting Flow, one at a time",
+        steps=1,
+        at_once=1,
+        unit=Unit.FLOWS,
+        shape=Shape.ECHO,
+    ),
     Workload(
         letter="J",
         title="one long Flow: time per Step near its end over time per Step near its beginning",

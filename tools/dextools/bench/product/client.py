@@ -2,15 +2,20 @@
 
 import statistics
 import sys
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import uvloop
 
 from dexsdk import AsyncClient, ClientOptions
 from dextools.bench.load import ClosedLoop
-from dextools.bench.measurement import LoadResult
+from dextools.bench.measurement import LoadResult, quantile
 from dextools.bench.notice import announce
+from dextools.bench.product.echoes import EchoClient
+from dextools.bench.product.entities import EntityClient
+from dextools.bench.product.fan_out import FanOutClient
 from dextools.bench.product.flows import ChainFlow, Growth, GrowthFlow, growth_ratio, registry
+from dextools.bench.product.timers import SleepClient
 from dextools.bench.workloads import LoadPlan, Shape
 
 
@@ -51,7 +56,7 @@ class GrowthClient:
 async def drive(address: str, plan: LoadPlan) -> None:
     """Runs the load and announces what it measured."""
     async with AsyncClient(registry(), None, ClientOptions(server_address=address)) as client:
-        result = await (_drive_growth(client, plan) if plan.shape is Shape.GROWTH else _drive_chains(client, plan))
+        result = await DRIVERS[plan.shape](client, plan)
     announce("load_result", result=result)
 
 
@@ -63,6 +68,46 @@ async def _drive_growth(client: AsyncClient, plan: LoadPlan) -> LoadResult:
     growth = GrowthClient(client, plan.steps)
     result = await ClosedLoop(growth.run_flow, plan).run()
     return msgspec.structs.replace(result, growth_ratio=statistics.median(growth.ratios))
+
+
+async def _drive_fan_out(client: AsyncClient, plan: LoadPlan) -> LoadResult:
+    fan_out = FanOutClient(client, plan.steps)
+    result = await ClosedLoop(fan_out.run_flow, plan).run()
+    return msgspec.structs.replace(result, join_p99_ms=quantile(sorted(fan_out.joins_ms), 0.99))
+
+
+async def _drive_timers(client: AsyncClient, plan: LoadPlan) -> LoadResult:
+    return await ClosedLoop(SleepClient(client).run_flow, plan).run()
+
+
+async def _drive_reads(client: AsyncClient, plan: LoadPlan) -> LoadResult:
+    entities = EntityClient(client)
+    await entities.prepare()
+    return await ClosedLoop(entities.read, plan).run()
+
+
+async def _drive_writes(client: AsyncClient, plan: LoadPlan) -> LoadResult:
+    entities = EntityClient(client)
+    await entities.prepare()
+    return await ClosedLoop(entities.write, plan).run()
+
+
+async def _drive_echoes(client: AsyncClient, plan: LoadPlan) -> LoadResult:
+    echoes = EchoClient(client)
+    await echoes.prepare()
+    return await ClosedLoop(echoes.run_flow, plan).run()
+
+
+DRIVERS: dict[Shape, Callable[[AsyncClient, LoadPlan], Awaitable[LoadResult]]] = {
+    Shape.CHAIN: _drive_chains,
+    Shape.GROWTH: _drive_growth,
+    Shape.FAN_OUT: _drive_fan_out,
+    Shape.TIMER: _drive_timers,
+    Shape.RPC_READ: _drive_reads,
+    Shape.RPC_WRITE: _drive_writes,
+    Shape.ECHO: _drive_echoes,
+}
+"""How the Flows of each shape are driven."""
 
 
 if __name__ == "__main__":

@@ -4,6 +4,10 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from dexsdk import Context, Flow, Registry, Step, StepDecision, StepList, go_to, graceful_complete
+from dextools.bench.product.echoes import EchoFlow
+from dextools.bench.product.entities import ENTITY
+from dextools.bench.product.fan_out import FanOutFlow
+from dextools.bench.product.timers import SleepFlow
 
 GROWTH_SPAN = 100
 """Steps over which the time per Step is taken, early and late."""
@@ -70,4 +74,5 @@ class GrowthFlow(Flow[Growth]):
 
 def registry() -> Registry:
     """What worker and client register."""
-    return Registry((ChainFlow(), GrowthFlow()), allow_async_handlers=True)
+    flows = (ChainFlow(), GrowthFlow(), FanOutFlow(), SleepFlow(), ENTITY, EchoFlow())
+    return Registry(flows, allow_async_handlers=True)
