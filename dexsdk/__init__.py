@@ -8,7 +8,7 @@ from dexsdk._readiness import PullQueueState, PullRegistrationState
 from dexsdk._readiness_app import readiness_app
 from dexsdk._registry import Registry
 from dexsdk.async_client import AsyncClient
-from dexsdk.attribute import AnyAttribute, Attribute, AttributeMap
+from dexsdk.attribute import AnyAttribute, Attribute, AttributeLock, AttributeMap
 from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
 from dexsdk.blob_cache import BlobCache, BlobCacheConfig, open_blob_cache
 from dexsdk.channel import AnyChannel, Channel, ChannelMap
@@ -31,6 +31,7 @@ from dexsdk.decision import (
     graceful_complete,
 )
 from dexsdk.errors import (
+    ChannelMessageNotFoundError,
     DexServiceError,
     FlowAlreadyStartedError,
     FlowDefinitionError,
@@ -43,6 +44,7 @@ from dexsdk.errors import (
     PullRegistrationError,
     RequestConflictError,
     RetryAfter,
+    RpcLockConflictError,
     ValueMappingError,
     ValueTooLargeError,
     WorkerInvocationError,
@@ -65,6 +67,7 @@ from dexsdk.results import (
     HealthInfo,
     HistoryEvent,
     HistoryPage,
+    PendingMessage,
     RecoveryError,
     StepCompletion,
     StopResult,
@@ -86,12 +89,14 @@ __all__ = [
     "AsyncClient",
     "AsyncWorker",
     "Attribute",
+    "AttributeLock",
     "AttributeMap",
     "AttributeMatch",
     "BlobCache",
     "BlobCacheConfig",
     "Channel",
     "ChannelMap",
+    "ChannelMessageNotFoundError",
     "Client",
     "ClientOptions",
     "Codec",
@@ -122,6 +127,7 @@ __all__ = [
     "LongPollTimeoutError",
     "NoWorkerAvailableError",
     "NonRetryableError",
+    "PendingMessage",
     "PersistenceSchema",
     "PullQueueState",
     "PullRegistrationError",
@@ -133,6 +139,7 @@ __all__ = [
     "RequestConflictError",
     "RetryAfter",
     "RetryPolicy",
+    "RpcLockConflictError",
     "SkipTimerOutcome",
     "StartFlowOptions",
     "Step",

@@ -4,11 +4,13 @@ Attribute, Channel and Context read and write here; the invoker turns what is le
 call belongs to is known only through Scope, so that definitions do not depend on the registry.
 """
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol
 
 from dexpb.v1 import frames
 from dexsdk._codec import Codec, CodecRegistry, placed
+from dexsdk._fetching import FetchSource, fetch_messages, fetch_value
 from dexsdk._value_checks import UnfitValueError
 from dexsdk.errors import ValueMappingError
 
@@ -72,14 +74,18 @@ class Call:
 
     __slots__ = (
         "assign",
+        "canceling",
+        "deletions",
         "heartbeats",
         "is_cancellation_requested",
         "is_open",
         "locals",
+        "messages",
         "output_codec",
         "publications",
         "recorded",
         "scope",
+        "source",
         "written",
     )
 
@@ -89,8 +95,13 @@ class Call:
         scope: Scope,
         output_codec: Codec[Any] | None = None,
         heartbeats: HeartbeatOutlet | None = None,
+        source: FetchSource | None = None,
     ) -> None:
         self.assign = assign
+        self.source = source
+        """Where what the call only refers to is fetched; None where nothing is."""
+        self.messages: dict[str, list[tuple[str, bytes, int]]] = {}
+        """Pending messages by Channel key, once they were asked for."""
         self.heartbeats = heartbeats
         """Where heartbeats go; None where nobody listens."""
         self.scope = scope
@@ -102,6 +113,10 @@ class Call:
         self.written: dict[str, bytes | None] = {}
         """Attribute writes by key, in the order of each key's last write; None deletes."""
         self.publications: list[tuple[str, bytes]] = []
+        self.canceling: tuple[str, ...] = ()
+        """Step types that an RPC cancels."""
+        self.deletions: dict[tuple[str, str], None] = {}
+        """Channel key and message ID, each pair once, in call order."""
         self.locals: dict[str, bytes] = {}
         self.recorded: dict[str, bytes] = {}
 
@@ -115,6 +130,33 @@ class Call:
         """Flow type, Step or RPC, and method, for error texts [VAL-5]."""
         kind = "RPC" if self.is_rpc else "Step"
         return f"Flow {self.scope.flow_type!r}, {kind} {self.assign.name!r}, {_METHOD_NAMES[self.assign.token.method]}"
+
+    def attribute(self, key: str) -> bytes | None:
+        """Give an Attribute's value of the snapshot, fetched at its first read if it is large [ATTR-7]."""
+        assign = self.assign
+        data = assign.attributes.get(key)
+        if data is None and key in assign.references:
+            data = assign.attributes[key] = fetch_value(self._source(), assign.token, key, self.place)
+        return data
+
+    def preload(self, names: Sequence[str]) -> None:
+        """Fetch the values of these Attributes and maps now."""
+        for key in self.assign.references:
+            if key.partition(frames.MAP_KEY_SEPARATOR)[0] in names:
+                self.attribute(key)
+
+    def pending(self, key: str) -> list[tuple[str, bytes, int]]:
+        """Give the messages of a Channel that were there at hand-over and that nobody has consumed, oldest first."""
+        if key not in self.messages:
+            is_empty = not self.assign.channel_sizes.get(key)
+            token = self.assign.token
+            self.messages[key] = [] if is_empty else fetch_messages(self._source(), token, key, self.place)
+        return [message for message in self.messages[key] if (key, message[0]) not in self.deletions]
+
+    def _source(self) -> FetchSource:
+        if self.source is None:
+            raise RuntimeError(f"{self.place}: nothing can be fetched here")
+        return self.source
 
     def encode(self, codec: Codec[Any], value: Any, kind: str, name: str = "") -> bytes:
         """Encode a value that the handler gave, at the call that took it; errors as ``encode_value`` [VAL-5]."""

@@ -1,6 +1,7 @@
 """What the session keeps of one assigned call, what it orders from those around it, and who runs handlers for it."""
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -11,6 +12,9 @@ from dexsdk._handler_pulse import HandlerPulse
 CANCEL_DRAINING = "DRAINING"
 """Why the worker itself cancels a call that outlives its drain timeout [DRAIN-1]."""
 
+CANCELED = "CANCELED"
+"""Why a handler gets no answer from its own worker."""
+
 Result: TypeAlias = frames.Output | frames.Failed
 
 
@@ -20,6 +24,7 @@ class Delivery:
     __slots__ = (
         "assign",
         "cancel_reason",
+        "fetches",
         "is_accepted",
         "is_released",
         "pulse",
@@ -46,8 +51,38 @@ class Delivery:
         self.result: Result | None = None
         self.pulse: HandlerPulse | None = None
         """Heartbeats of its handler, once there are any."""
+        self.fetches: dict[int, tuple[frames.Fetch, Future[frames.Fetched]]] | None = None
+        """Questions of its handler that the server has not answered yet."""
         self.sink: DeliverySink | None = None
         """Who takes heartbeats, from the start of its handler on."""
+
+    def fetch(self, question: frames.Fetch) -> "Future[frames.Fetched]":
+        """Its handler reads what the call only refers to [ATTR-7]; refused once its result is not wanted any more."""
+        answer: Future[frames.Fetched] = Future()
+        if self.fetches is None:
+            self.fetches = {}
+        self.fetches[question.fetch] = (question, answer)
+        if self.cancel_reason is not None or self.sink is None:
+            self.refuse_fetches()
+        else:
+            self.sink.fetch(self, question)
+        return answer
+
+    @property
+    def questions(self) -> Sequence[frames.Fetch]:
+        """What its handler asked and the server has not answered yet."""
+        return [question for question, _ in self.fetches.values()] if self.fetches else ()
+
+    def on_fetched(self, part: frames.Fetched) -> None:
+        """The server answered one of its questions; a second answer after a reconnect changes nothing."""
+        asked = self.fetches.pop(part.fetch, None) if self.fetches else None
+        if asked is not None:
+            asked[1].set_result(part)
+
+    def refuse_fetches(self) -> None:
+        """Nobody waits for its handler any more, so that it need not wait either."""
+        for question in self.questions:
+            self.on_fetched(frames.Fetched(question.fetch, question.token, refusal=CANCELED))
 
     def heartbeat(self, value: bytes) -> None:
         """Its handler shows life [HB-2]; what comes too soon after another one leaves later, or not at all."""
@@ -90,6 +125,9 @@ class DeliverySink(Protocol):
 
     def heartbeat(self, delivery: Delivery) -> None:
         """The handler has a heartbeat to send."""
+
+    def fetch(self, delivery: Delivery, question: frames.Fetch) -> None:
+        """The handler has a question to send."""
 
     def skip(self, delivery: Delivery) -> None:
         """The call was canceled before its handler started."""

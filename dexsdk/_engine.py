@@ -173,6 +173,11 @@ class WorkerEngine:
         with self._lock:
             self._link_of(delivery).heartbeat(delivery)
 
+    def fetch(self, delivery: Delivery, question: frames.Fetch) -> None:
+        """See DeliverySink."""
+        with self._lock:
+            self._link_of(delivery).fetch(question)
+
     def skip(self, delivery: Delivery) -> None:
         """See DeliverySink."""
         with self._lock:

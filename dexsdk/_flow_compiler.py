@@ -1,11 +1,12 @@
 """Validates one Flow and compiles it, going on after a fault so that all are reported at once [REG-1]."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from dexsdk._call import Definition
 from dexsdk._codec import Codec, CodecRegistry
+from dexsdk._locks import lock_keys, preload_names
 from dexsdk._names import owned_name_fault
 from dexsdk._registered import Handler, RegisteredFlow, RegisteredStep
 from dexsdk._signature import (
@@ -40,9 +41,9 @@ def compile_flow(
     compiler.check_name(flow_type, "Flow type")
     step_list = flow.get_steps()
     steps = compiler.compile_steps(flow, step_list)
-    rpcs = compiler.compile_rpcs(flow)
     timeout_handler = compiler.compile_timeout_handler(flow)
     definitions = compiler.compile_schema(flow.get_persistence_schema())
+    rpcs = compiler.compile_rpcs(flow, definitions)
     if compiler.faults:
         return None, compiler.faults
     start = next((entry for entry in steps.values() if entry.step is step_list.start), None)
@@ -93,7 +94,7 @@ class _FlowCompiler:
         self._check_flow_input(flow, step_list, steps)
         return steps
 
-    def compile_rpcs(self, flow: Flow[Any]) -> dict[str, Handler]:
+    def compile_rpcs(self, flow: Flow[Any], definitions: Mapping[str, Definition]) -> dict[str, Handler]:
         """Compile the methods marked with ``@rpc``; names are unique [RPC-1]."""
         rpcs: dict[str, Handler] = {}
         for attribute in _method_names(type(flow)):
@@ -105,7 +106,7 @@ class _FlowCompiler:
                 self._report(f"RPC name {mark.name!r} is used twice")
                 continue
             with self._faults_at(f"RPC {mark.name!r}"):
-                rpcs[mark.name] = self._compile_rpc(getattr(flow, attribute), mark)
+                rpcs[mark.name] = self._compile_rpc(getattr(flow, attribute), mark, definitions)
         return rpcs
 
     def compile_timeout_handler(self, flow: Flow[Any]) -> Handler | None:
@@ -172,7 +173,7 @@ class _FlowCompiler:
                 f"wait_for takes {annotation_text(waited)}, but execute takes {annotation_text(annotation)}"
             )
 
-    def _compile_rpc(self, method: Callable[..., Any], mark: RpcMark) -> Handler:
+    def _compile_rpc(self, method: Callable[..., Any], mark: RpcMark, definitions: Mapping[str, Definition]) -> Handler:
         takes_input, annotation = optional_input_annotation(method)
         if mark.timeout_ms is not None and not 0 < mark.timeout_ms <= RPC_TIMEOUT_MS_MAX:
             raise FlowDefinitionError(
@@ -182,7 +183,17 @@ class _FlowCompiler:
         output_codec = None if output is None else self._codecs.resolve(output)
         codec = self._codecs.resolve(annotation)
         self._check_coroutine(method, "handler")
-        return Handler(method, is_coroutine(method), takes_input, codec, output_codec, mark.timeout_ms)
+        return Handler(
+            method,
+            is_coroutine(method),
+            takes_input,
+            codec,
+            output_codec,
+            mark.timeout_ms,
+            lock_keys(mark.lock_attributes, definitions, "lock_attributes"),
+            mark.is_transactional,
+            preload_names(mark.preload, definitions, "preload"),
+        )
 
     def _handler(
         self, function: Callable[..., Any], codec: Codec[Any], name: str, *, takes_input: bool = True

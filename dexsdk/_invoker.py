@@ -15,11 +15,12 @@ import msgspec
 from dexpb.v1 import frames
 from dexsdk._call import Call, HeartbeatOutlet, current_call
 from dexsdk._failure import describe_failure
+from dexsdk._fetching import FetchSource
 from dexsdk._registered import Handler, RegisteredFlow
 from dexsdk._registry import Registry
 from dexsdk.channel import ChannelCondition
 from dexsdk.context import Context
-from dexsdk.decision import StepDecision
+from dexsdk.decision import StepDecision, step_types_of
 from dexsdk.errors import InvalidStepResultError, ValueTooLargeError
 from dexsdk.rpc import RPCResult
 from dexsdk.wait import Wait
@@ -45,13 +46,17 @@ class Invoker:
         self.frame_bytes_max = frame_bytes_max
 
     def prepare(
-        self, assign: frames.Assign, heartbeats: HeartbeatOutlet | None = None
+        self,
+        assign: frames.Assign,
+        heartbeats: HeartbeatOutlet | None = None,
+        source: FetchSource | None = None,
     ) -> "PreparedCall | frames.Decline | frames.Failed":
         """Find the handler and decode its input.
 
         Args:
             assign: The frame that assigns the call.
             heartbeats: Where the handler's heartbeats go.
+            source: Where what the call only refers to is fetched.
 
         Returns:
             A Decline for a Flow, Step or RPC that the registry does not have [ROUTE-5]; a Failed when the input does
@@ -65,7 +70,7 @@ class Invoker:
             is_rpc = assign.token.method == frames.METHOD_RPC
             reason = frames.DECLINE_UNKNOWN_RPC if is_rpc else frames.DECLINE_UNKNOWN_STEP
             return frames.Decline(assign.stream, assign.token, reason)
-        call = Call(assign, flow, handler.output_codec, heartbeats)
+        call = Call(assign, flow, handler.output_codec, heartbeats, source)
         try:
             value = call.decode(handler.input_codec, assign.input, "input") if handler.takes_input else None
         except Exception as error:  # noqa: BLE001 -- own codecs may raise anything; it is a failed attempt
@@ -100,6 +105,12 @@ class PreparedCall:
         """Flow type, Step or RPC, and method, for log lines and warnings."""
         return self._call.place
 
+    @property
+    def _preload(self) -> tuple[str, ...]:
+        """What is to be fetched before the handler is called: a Step's options say it, an RPC's own code."""
+        assign = self._call.assign
+        return (assign.preload or self._handler.preload) if assign.references else ()
+
     def request_cancellation(self) -> None:
         """Let the handler see that its result is not wanted [STOP-5]; any thread may call this, before or during."""
         self._call.is_cancellation_requested = True
@@ -111,6 +122,8 @@ class PreparedCall:
         """
         reset = current_call.set(self._call)
         try:
+            if self._preload:
+                self._call.preload(self._preload)
             return self._respond(self._start())
         except BaseException as error:  # noqa: BLE001 -- sys.exit in a handler is a failed attempt as well
             return self._fail(error)
@@ -125,6 +138,8 @@ class PreparedCall:
         """
         reset = current_call.set(self._call)
         try:
+            if self._preload:
+                await asyncio.to_thread(self._call.preload, self._preload)
             return self._respond(await self._start())
         except BaseException as error:  # noqa: BLE001 -- sys.exit in a handler is a failed attempt as well
             return self._fail(error)
@@ -167,6 +182,8 @@ class PreparedCall:
             tuple(call.recorded.items()) if call.recorded else (),
             output,
             next_steps,
+            tuple(call.deletions),
+            call.canceling,
         )
         self._check_size(response)
         return response
@@ -208,6 +225,7 @@ def _encode_rpc_result(call: Call, result: object) -> _Result:
     if data is None:
         codec = call.output_codec or call.scope.codecs.codec_of(result.output)
         data = call.encode(codec, result.output, "output")
+    call.canceling = step_types_of(call.scope, result.canceling_steps)
     return None, None, data, tuple(movement.to_frame(call.scope) for movement in result.next_steps)
 
 

@@ -102,6 +102,11 @@ class SessionLink:
         """Give back a call that cannot be run here; the worker's lock is held."""
         self._send(self._session.decline(delivery, reason, now_ms()))
 
+    def fetch(self, question: frames.Fetch) -> None:
+        """Ask for what a running call refers to; the worker's lock is held. Without a session it is asked later."""
+        if self._session.is_open:
+            self._send([question])
+
     def heartbeat(self, delivery: Delivery) -> None:
         """Send the newest heartbeat of a running call; the worker's lock is held."""
         self._send(self._session.heartbeat(delivery, now_ms()))

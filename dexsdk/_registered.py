@@ -31,6 +31,11 @@ class Handler:
     """Codec of an RPC's declared output."""
     timeout_ms: int | None = None
     """An RPC's own timeout."""
+    locks: tuple[str, ...] = ()
+    """Attribute keys that an RPC has locked [LOCK-1]."""
+    is_transactional: bool = False
+    preload: tuple[str, ...] = ()
+    """Attributes and maps to fetch before an RPC's handler is called [ATTR-7]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,7 @@ class RegisteredFlow:
         self._step_by_reference = {id(entry.step): entry for entry in steps.values()} | {
             id(type(entry.step)): entry for entry in steps.values() if classes[type(entry.step)] == 1
         }
-        self._options = OptionsResolver(flow_type, self.resolve_step)
+        self._options = OptionsResolver(flow_type, self.resolve_step, definitions)
 
     def codec_of(self, definition: Definition) -> Codec[Any]:
         """Give the codec of a declared definition.
@@ -168,7 +173,12 @@ class RegisteredFlow:
     def descriptor(self) -> frames.FlowDescriptor:
         """Give what a worker announces of the Flow [WIRE-4]."""
         step_types = (*self.steps, *(() if self.timeout_handler is None else (frames.TIMEOUT_HANDLER,)))
-        return frames.FlowDescriptor(self.flow_type, self.start_descriptor(), step_types, tuple(self.rpcs))
+        terms = tuple(
+            frames.RpcDescriptor(name, rpc.locks, rpc.is_transactional)
+            for name, rpc in self.rpcs.items()
+            if rpc.locks or rpc.is_transactional
+        )
+        return frames.FlowDescriptor(self.flow_type, self.start_descriptor(), step_types, tuple(self.rpcs), terms)
 
     def timeout_handler_options(self, options: StepOptions | None) -> frames.StepOptions | None:
         """Give options of ``handle_timeout`` as they travel; its recovery Step takes None [TIME-3].

@@ -206,7 +206,7 @@ def prepare_or_answer(invoker: Invoker, sink: DeliverySink, delivery: Delivery) 
         return None
     delivery.started_at = now_ms()
     delivery.sink = sink
-    prepared = invoker.prepare(delivery.assign, delivery)
+    prepared = invoker.prepare(delivery.assign, delivery, delivery)
     if isinstance(prepared, PreparedCall):
         return prepared
     if isinstance(prepared, frames.Decline):

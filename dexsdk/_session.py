@@ -280,6 +280,8 @@ class Session:
                 self._streams.on_rejected(frame, now)
             case frames.Welcome():
                 self._on_welcome(frame, now, orders)
+            case frames.Fetched(token=token):
+                self._on_fetched(token, frame)
             case frames.Reconnect():
                 self._is_leaving = True
             case UndecodableAssign(stream=stream, token=token):
@@ -303,6 +305,7 @@ class Session:
             # Before the results: each frees a stream, which would get the next call at once.
             orders.send += self._say_goodbye(now)
         for delivery in self._running.values():
+            orders.send += delivery.questions
             if delivery.pulse is not None:
                 delivery.pulse.send_again()
                 self._send_heartbeat(delivery, delivery.pulse, now, orders.send)
@@ -349,6 +352,11 @@ class Session:
             orders.reserve_declines.append(assign)
         return frames.DECLINE_NO_CAPACITY
 
+    def _on_fetched(self, token: frames.Token, part: frames.Fetched) -> None:
+        delivery = self._running.get(token)
+        if delivery is not None:
+            delivery.on_fetched(part)
+
     def _on_cancel(self, frame: frames.Cancel, now: int, orders: Orders) -> None:
         delivery = self._running.get(frame.token)
         if delivery is None:
@@ -358,6 +366,7 @@ class Session:
                 self._send_kept_result(settled, now, orders.send)
             return
         delivery.cancel_reason = frame.reason
+        delivery.refuse_fetches()
         if frame.reason in RELEASED_BY_FORCE:
             delivery.release_at = now + frame.grace_ms
         orders.cancel.append(delivery)

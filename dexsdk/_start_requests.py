@@ -57,6 +57,9 @@ def to_step_options(options: frames.StepOptions | None) -> pb.StepOptions | None
         wait_for_durability=options.wait_for_durability,
         execute_durability=options.execute_durability,
         priority=options.priority,
+        wait_for_locks=options.wait_for_locks,
+        execute_locks=options.execute_locks,
+        preload=options.preload,
     )
 
 

@@ -1,10 +1,11 @@
 """Which options hold for a Step execution: the Step's own, the movement's over them, recovery Steps inside [STEP-8]."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from dexpb.v1 import frames
 from dexsdk._durations import optional_duration_ms
+from dexsdk._locks import lock_keys, preload_names
 from dexsdk._signature import annotation_text
 from dexsdk.errors import FlowDefinitionError
 from dexsdk.flow_config import StepDurability
@@ -59,8 +60,11 @@ class _TimeoutHandler:
 class OptionsResolver:
     """Resolves options of one Flow, remembering the newest answer per Step, as most Steps always say the same."""
 
-    def __init__(self, flow_type: str, resolve_step: Callable[[Any], ResolvedStep]) -> None:
+    def __init__(
+        self, flow_type: str, resolve_step: Callable[[Any], ResolvedStep], definitions: Mapping[str, Any]
+    ) -> None:
         self._flow_type = flow_type
+        self._definitions = definitions
         self._resolve_step = resolve_step
         self._newest: dict[str, tuple[StepOptions, frames.StepOptions | None]] = {}
 
@@ -103,6 +107,7 @@ class OptionsResolver:
     def _encode(self, step: "TakesInput", options: StepOptions, path: tuple[str, ...]) -> frames.StepOptions | None:
         if options == _DEFAULT_OPTIONS:
             return None
+        place = f"Flow {self._flow_type!r}, Step {step.step_type!r}"
         return frames.StepOptions(
             wait_for_timeout_ms=optional_duration_ms(options.wait_for_method_timeout, "wait_for_method_timeout"),
             execute_timeout_ms=optional_duration_ms(options.execute_method_timeout, "execute_method_timeout"),
@@ -115,6 +120,9 @@ class OptionsResolver:
             wait_for_durability=_DURABILITIES[options.wait_for_durability],
             execute_durability=_DURABILITIES[options.execute_durability],
             priority=options.priority,
+            wait_for_locks=lock_keys(options.wait_for_lock_attributes, self._definitions, f"{place}, wait_for"),
+            execute_locks=lock_keys(options.execute_lock_attributes, self._definitions, f"{place}, execute"),
+            preload=preload_names(options.preload, self._definitions, place),
         )
 
     def _encode_recovery(self, step: "TakesInput", recovery: Recovery, path: tuple[str, ...]) -> frames.RecoveryStep:

@@ -14,7 +14,7 @@ from typing import Any, TypedDict, Unpack
 from dexpb.v1 import admin_service_pb2 as admin_pb
 from dexpb.v1 import flow_service_pb2 as pb
 from dexsdk import _replies as replies
-from dexsdk._codec import decode_value, encode_value
+from dexsdk._codec import Codec, decode_value, encode_value
 from dexsdk._conversation import (
     BUDGET_S,
     AskOnce,
@@ -25,7 +25,7 @@ from dexsdk._conversation import (
     is_transient,
     poll,
 )
-from dexsdk._durations import Duration, optional_duration_ms
+from dexsdk._durations import Duration, from_instant_ms, optional_duration_ms
 from dexsdk._names import check_name, check_owned_name
 from dexsdk._registered import RegisteredFlow
 from dexsdk._registry import RegisteredRpc, Registry
@@ -35,11 +35,11 @@ from dexsdk._status import RemoteStatus
 from dexsdk._wait_for_attribute import WaitForAttribute, discard, split_arguments
 from dexsdk.attribute import AnyAttribute, key_of
 from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
-from dexsdk.channel import AnyChannel, split_messages
+from dexsdk.channel import AnyChannel, channel_key, split_messages
 from dexsdk.errors import FlowDefinitionError
 from dexsdk.flow_config import FlowConfig
 from dexsdk.options import AttributeAssignment, IdReusePolicy, StartFlowOptions, StopFlowOptions, StopType
-from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryPage, StopResult
+from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryPage, PendingMessage, StopResult
 from dexsdk.rpc import RPC_TIMEOUT_MS_MAX
 from dexsdk.status import SkipTimerOutcome, StepOutcome
 from dexsdk.step_execution import StepExecutionId
@@ -132,6 +132,8 @@ class Verbs:
             input=encode_rpc_input(rpc, arguments),
             request_id=self._request_id(guard.get("request_id")),
             timeout_ms=timeout_ms,
+            locks=rpc.handler.locks,
+            is_transactional=rpc.handler.is_transactional,
         )
         codec = rpc.handler.output_codec or self._registry.codecs.resolve(Any)
 
@@ -200,6 +202,55 @@ class Verbs:
             request_id=self._request_id(guard.get("request_id")),
         )
         return ask(Request("publish", "Publish", message.SerializeToString(), replies.to_nothing, flow_id))
+
+    def list_channel_messages(
+        self, flow_id: str, channel: AnyChannel, instance: Sequence[str]
+    ) -> Conversation[list[PendingMessage[Any]]]:
+        """See Client.list_channel_messages."""
+        codec = self._registry.codec_of(channel)
+        key = channel_key(channel, *instance)
+        return self._list_messages(check_name(flow_id, "Flow ID"), key, codec, f"message of Channel {channel.name!r}")
+
+    def _list_messages(
+        self, flow_id: str, key: str, codec: Codec[Any], place: str
+    ) -> Conversation[list[PendingMessage[Any]]]:
+        found: list[PendingMessage[Any]] = []
+        has_more = True
+        while has_more:
+            after = found[-1].message_id if found else ""
+            message = pb.ListChannelMessagesRequest(flow_id=flow_id, channel=key, after_message_id=after)
+            body = message.SerializeToString()
+            page = yield from ask(
+                Request(
+                    "list_channel_messages",
+                    "ListChannelMessages",
+                    body,
+                    pb.ListChannelMessagesReply.FromString,
+                    flow_id,
+                )
+            )
+            for item in page.messages:
+                value = decode_value(codec, item.value, place)
+                found.append(PendingMessage(item.message_id, value, from_instant_ms(item.published_at)))
+            has_more = page.has_more
+        return found
+
+    def delete_channel_message(
+        self, flow_id: str, channel: AnyChannel, arguments: Sequence[str], *, request_id: str | None
+    ) -> Conversation[None]:
+        """See Client.delete_channel_message; the arguments are an instance key for a map, and the message ID."""
+        if not arguments:
+            raise ValueError(f"delete_channel_message of {channel.name!r} needs a message ID")
+        *instance, message_id = arguments
+        self._registry.codec_of(channel)
+        message = pb.DeleteChannelMessageRequest(
+            flow_id=check_name(flow_id, "Flow ID"),
+            channel=channel_key(channel, *instance),
+            message_id=check_name(message_id, "message ID"),
+            request_id=self._request_id(request_id),
+        )
+        body = message.SerializeToString()
+        return ask(Request("delete_channel_message", "DeleteChannelMessage", body, replies.to_nothing, flow_id))
 
     def skip_timer(self, flow_id: str, step: StepExecutionId, timer: TimerId) -> Conversation[SkipTimerOutcome]:
         """See Client.skip_timer."""

@@ -23,7 +23,15 @@ from dexsdk.connection import ClientOptions
 from dexsdk.flow import FlowRef
 from dexsdk.flow_config import FlowConfig
 from dexsdk.options import StartFlowOptions, StopFlowOptions
-from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryEvent, HistoryPage, StopResult
+from dexsdk.results import (
+    FlowInfo,
+    FlowResult,
+    HealthInfo,
+    HistoryEvent,
+    HistoryPage,
+    PendingMessage,
+    StopResult,
+)
 from dexsdk.rpc import RpcMethod, RpcMethodWithInput
 from dexsdk.status import SkipTimerOutcome, StepOutcome
 from dexsdk.step_execution import StepExecutionId
@@ -123,6 +131,37 @@ class AsyncClient:
     ) -> StepOutcome:
         """See Client."""
         return await self._caller.carry(self._verbs.wait_for_step_completion(flow_id, step, timeout))
+
+    @overload
+    async def list_channel_messages(self, flow_id: str, channel: Channel[T], /) -> list[PendingMessage[T]]: ...
+    @overload
+    async def list_channel_messages(
+        self, flow_id: str, channel: ChannelMap[T], instance: str, /
+    ) -> list[PendingMessage[T]]: ...
+    async def list_channel_messages(self, flow_id: str, channel: Any, *instance: str) -> list[PendingMessage[Any]]:
+        """See Client."""
+        return await self._caller.carry(self._verbs.list_channel_messages(flow_id, channel, instance))
+
+    @overload
+    async def delete_channel_message(
+        self, flow_id: str, channel: Channel[Any], message_id: str, /, *, request_id: str | None = None
+    ) -> None: ...
+    @overload
+    async def delete_channel_message(
+        self,
+        flow_id: str,
+        channel: ChannelMap[Any],
+        instance: str,
+        message_id: str,
+        /,
+        *,
+        request_id: str | None = None,
+    ) -> None: ...
+    async def delete_channel_message(
+        self, flow_id: str, channel: Any, *arguments: str, request_id: str | None = None
+    ) -> None:
+        """See Client."""
+        await self._caller.carry(self._verbs.delete_channel_message(flow_id, channel, arguments, request_id=request_id))
 
     async def skip_timer(self, flow_id: str, step: StepExecutionId, timer: TimerId) -> SkipTimerOutcome:
         """See Client."""

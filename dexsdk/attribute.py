@@ -1,10 +1,13 @@
 """Typed durable variables of one execution [ATTR-1..6]."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from dexpb.v1.frames import MAP_KEY_SEPARATOR
 from dexsdk._call import Call
-from dexsdk._names import check_name
+from dexsdk._instance_map import InstanceMap
 from dexsdk.context import Context
 
 T = TypeVar("T")
@@ -40,23 +43,17 @@ class Attribute(Generic[T]):
         """Delete the value with the response."""
         _write(context.open_call(), self, self.name, None)
 
+    def lock(self) -> "AttributeLock":
+        """Name the variable in a list of locks [LOCK-1]."""
+        return AttributeLock(self)
+
     def key(self) -> str:
         """Give the key under which the value travels."""
         return self.name
 
 
-class AttributeMap(Generic[T]):
+class AttributeMap(InstanceMap[T]):
     """One declared name with a variable per instance key [ATTR-3]."""
-
-    def __init__(self, name: str, value_type: type[T]) -> None:
-        """Define the map; it is usable once it stands in the Flow's persistence schema [FLOW-4].
-
-        Args:
-            name: Unique among all definitions of the Flow.
-            value_type: The only type its values may have.
-        """
-        self.name = name
-        self.value_type = value_type
 
     def get(self, context: Context, instance: str) -> T:
         """Give an instance's value of the snapshot, or what this call wrote.
@@ -75,27 +72,26 @@ class AttributeMap(Generic[T]):
         """Delete an instance with the response."""
         _write(context.open_call(), self, self.key(instance), None)
 
-    def get_map_size(self, context: Context) -> int:
-        """Count the instances, this call's writes included."""
-        return len(self.get_all_instance_keys(context))
+    def lock(self, instance: str) -> "AttributeLock":
+        """Name one instance in a list of locks; the others are not concerned [LOCK-1, ATTR-3]."""
+        return AttributeLock(self, (instance,))
 
-    def get_all_instance_keys(self, context: Context) -> list[str]:
-        """List the instance keys ascending by code point, this call's writes included."""
-        call = context.open_call()
-        call.scope.codec_of(self)
-        prefix = self.name + MAP_KEY_SEPARATOR
-        keys = {key for key in call.assign.attributes if key.startswith(prefix)}
-        for key, data in call.written.items():
-            if key.startswith(prefix):
-                (keys.discard if data is None else keys.add)(key)
-        return sorted(key.removeprefix(prefix) for key in keys)
-
-    def key(self, instance: str) -> str:
-        """Give the key under which an instance's value travels."""
-        return self.name + MAP_KEY_SEPARATOR + check_name(instance, f"instance key of {self.name!r}")
+    def _keys(self, call: Call) -> Iterable[str]:
+        unread = call.assign.references
+        unchanged = (key for key in chain(call.assign.attributes, unread) if key not in call.written)
+        return chain(unchanged, (key for key, data in call.written.items() if data is not None))
 
 
 AnyAttribute: TypeAlias = Attribute[Any] | AttributeMap[Any]
+
+
+@dataclass(frozen=True)
+class AttributeLock:
+    """An exclusive lock inside one execution, for the methods that list it; made by ``lock`` [LOCK-1..6]."""
+
+    attribute: AnyAttribute
+    instance: tuple[str, ...] = ()
+    """The instance key, for a map; the Registry checks that it fits [LOCK-6]."""
 
 
 def key_of(attribute: AnyAttribute, *instance: str) -> str:
@@ -115,7 +111,7 @@ def key_of(attribute: AnyAttribute, *instance: str) -> str:
 
 def _read(call: Call, attribute: AnyAttribute, key: str) -> Any:
     codec = call.scope.codec_of(attribute)
-    data = call.written[key] if key in call.written else call.assign.attributes.get(key)
+    data = call.written[key] if key in call.written else call.attribute(key)
     if data is None:
         raise KeyError(f"{call.place}: Attribute {_shown(key)} is not set")
     return call.decode(codec, data, "Attribute", attribute.name)

@@ -1,15 +1,17 @@
 """Typed durable queues of one execution, and conditions on them [CHAN-1..7]."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from dexpb.v1 import frames
-from dexpb.v1.frames import MAP_KEY_SEPARATOR
 from dexsdk._call import Call
+from dexsdk._durations import from_instant_ms
+from dexsdk._instance_map import InstanceMap
 from dexsdk._names import check_name
 from dexsdk.condition import Condition
 from dexsdk.context import Context
 from dexsdk.errors import ValueTooLargeError
+from dexsdk.results import PendingMessage
 
 T = TypeVar("T")
 
@@ -51,8 +53,24 @@ class Channel(Generic[T]):
         _publish(context.open_call(), self, self.name, value)
 
     def size(self, context: Context) -> int:
-        """Count the messages of the snapshot plus this call's publications [CHAN-7]."""
+        """Count the messages of the snapshot plus this call's publications minus its deletions [CHAN-7]."""
         return _size(context.open_call(), self, self.name)
+
+    def pending(self, context: Context) -> list[PendingMessage[T]]:
+        """List the messages that were there at hand-over and that nobody has consumed, oldest first [CHAN-8].
+
+        Nothing is consumed. The first use in a call asks the server; what this call deleted is left out, and what it
+        published has no ID yet.
+        """
+        return _pending(context.open_call(), self, self.name)
+
+    def delete_message(self, context: Context, message_id: str) -> None:
+        """Delete a pending message with the response [CHAN-8].
+
+        An ID of no pending message changes nothing, except in a transactional RPC, where it refuses the whole call with
+        ChannelMessageNotFoundError.
+        """
+        _delete(context.open_call(), self, self.name, message_id)
 
     def results(self, context: Context, condition_id: str | None = None) -> list[T]:
         """Give what this Step execution consumed, in queue order; of one condition if named [WAIT-11]."""
@@ -85,26 +103,24 @@ class Channel(Generic[T]):
         return self.name
 
 
-class ChannelMap(Generic[T]):
+class ChannelMap(InstanceMap[T]):
     """One declared name with a queue per instance key; instances are independent [CHAN-6]."""
-
-    def __init__(self, name: str, value_type: type[T]) -> None:
-        """Define the map; it is usable once it stands in the Flow's persistence schema [FLOW-4].
-
-        Args:
-            name: Unique among all definitions of the Flow.
-            value_type: The only type its messages may have.
-        """
-        self.name = name
-        self.value_type = value_type
 
     def publish(self, context: Context, instance: str, value: T) -> None:
         """Append a message to an instance's queue with the response, in call order [CHAN-2]."""
         _publish(context.open_call(), self, self.key(instance), value)
 
     def size(self, context: Context, instance: str) -> int:
-        """Count an instance's messages of the snapshot plus this call's publications [CHAN-7]."""
+        """Count an instance's messages; see Channel [CHAN-7]."""
         return _size(context.open_call(), self, self.key(instance))
+
+    def pending(self, context: Context, instance: str) -> list[PendingMessage[T]]:
+        """List an instance's messages; see Channel [CHAN-8]."""
+        return _pending(context.open_call(), self, self.key(instance))
+
+    def delete_message(self, context: Context, instance: str, message_id: str) -> None:
+        """Delete a pending message of an instance with the response; see Channel [CHAN-8]."""
+        _delete(context.open_call(), self, self.key(instance), message_id)
 
     def results(self, context: Context, instance: str, condition_id: str | None = None) -> list[T]:
         """Give what this Step execution consumed from an instance, in queue order [WAIT-11]."""
@@ -137,25 +153,27 @@ class ChannelMap(Generic[T]):
         """Need ``at_least`` (unset: nothing) and take up to ``at_most`` (unset: all); one must be given [CHAN-5]."""
         return _range_condition(self, self.key(instance), at_least, at_most, condition_id)
 
-    def get_map_size(self, context: Context) -> int:
-        """Count the instances that are not empty, this call's publications included."""
-        return len(self.get_all_instance_keys(context))
-
-    def get_all_instance_keys(self, context: Context) -> list[str]:
-        """List the instances that are not empty ascending by code point, this call's publications included."""
-        call = context.open_call()
-        call.scope.codec_of(self)
-        prefix = self.name + MAP_KEY_SEPARATOR
-        keys = {key for key, size in call.assign.channel_sizes.items() if size and key.startswith(prefix)}
-        keys.update(key for key, _ in call.publications if key.startswith(prefix))
-        return sorted(key.removeprefix(prefix) for key in keys)
-
-    def key(self, instance: str) -> str:
-        """Give the key under which an instance's queue travels."""
-        return self.name + MAP_KEY_SEPARATOR + check_name(instance, f"instance key of {self.name!r}")
+    def _keys(self, call: Call) -> Iterable[str]:
+        keys = dict.fromkeys((*call.assign.channel_sizes, *(key for key, _ in call.publications)))
+        return (key for key in keys if _length(call, key))
 
 
 AnyChannel: TypeAlias = Channel[Any] | ChannelMap[Any]
+
+
+def channel_key(channel: AnyChannel, *instance: str) -> str:
+    """Give the key of a plain Channel, or of one instance of a map.
+
+    Raises:
+        ValueError: an instance key is missing, or given for a plain Channel.
+    """
+    if isinstance(channel, ChannelMap):
+        if len(instance) != 1:
+            raise ValueError(f"ChannelMap {channel.name!r} needs exactly one instance key")
+        return channel.key(instance[0])
+    if instance:
+        raise ValueError(f"Channel {channel.name!r} is no map and takes no instance key")
+    return channel.key()
 
 
 def split_messages(channel: AnyChannel, arguments: Sequence[Any]) -> tuple[str, list[Any]]:
@@ -184,8 +202,26 @@ def _publish(call: Call, channel: AnyChannel, key: str, value: Any) -> None:
 
 def _size(call: Call, channel: AnyChannel, key: str) -> int:
     call.scope.codec_of(channel)
+    return _length(call, key)
+
+
+def _length(call: Call, key: str) -> int:
     published = sum(1 for target, _ in call.publications if target == key)
-    return call.assign.channel_sizes.get(key, 0) + published
+    deleted = sum(1 for target, _ in call.deletions if target == key)
+    return max(0, call.assign.channel_sizes.get(key, 0) - deleted) + published
+
+
+def _pending(call: Call, channel: AnyChannel, key: str) -> list[PendingMessage[Any]]:
+    codec = call.scope.codec_of(channel)
+    return [
+        PendingMessage(message_id, call.decode(codec, data, "Channel", channel.name), from_instant_ms(published_at))
+        for message_id, data, published_at in call.pending(key)
+    ]
+
+
+def _delete(call: Call, channel: AnyChannel, key: str, message_id: str) -> None:
+    call.scope.codec_of(channel)
+    call.deletions[key, check_name(message_id, "message ID")] = None
 
 
 def _results(call: Call, channel: AnyChannel, key: str, condition_id: str | None) -> list[Any]:

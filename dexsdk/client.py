@@ -24,7 +24,15 @@ from dexsdk.connection import ClientOptions
 from dexsdk.flow import FlowRef
 from dexsdk.flow_config import FlowConfig
 from dexsdk.options import StartFlowOptions, StopFlowOptions
-from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryEvent, HistoryPage, StopResult
+from dexsdk.results import (
+    FlowInfo,
+    FlowResult,
+    HealthInfo,
+    HistoryEvent,
+    HistoryPage,
+    PendingMessage,
+    StopResult,
+)
 from dexsdk.rpc import RpcMethod, RpcMethodWithInput
 from dexsdk.status import SkipTimerOutcome, StepOutcome
 from dexsdk.step_execution import StepExecutionId
@@ -165,6 +173,42 @@ class Client:
             FlowNotActiveError: the Flow closed first.
         """
         return self._caller.carry(self._verbs.wait_for_step_completion(flow_id, step, timeout))
+
+    @overload
+    def list_channel_messages(self, flow_id: str, channel: Channel[T], /) -> list[PendingMessage[T]]: ...
+    @overload
+    def list_channel_messages(
+        self, flow_id: str, channel: ChannelMap[T], instance: str, /
+    ) -> list[PendingMessage[T]]: ...
+    def list_channel_messages(self, flow_id: str, channel: Any, *instance: str) -> list[PendingMessage[Any]]:
+        """Return the messages of a Channel that nobody has consumed, oldest first; also of a closed Flow [CHAN-9]."""
+        return self._caller.carry(self._verbs.list_channel_messages(flow_id, channel, instance))
+
+    @overload
+    def delete_channel_message(
+        self, flow_id: str, channel: Channel[Any], message_id: str, /, *, request_id: str | None = None
+    ) -> None: ...
+    @overload
+    def delete_channel_message(
+        self,
+        flow_id: str,
+        channel: ChannelMap[Any],
+        instance: str,
+        message_id: str,
+        /,
+        *,
+        request_id: str | None = None,
+    ) -> None: ...
+    def delete_channel_message(
+        self, flow_id: str, channel: Any, *arguments: str, request_id: str | None = None
+    ) -> None:
+        """Delete a message that nobody has consumed [CHAN-9].
+
+        Raises:
+            ChannelMessageNotFoundError: there is no such message, or it was consumed or deleted.
+            FlowNotActiveError: the Flow is closed.
+        """
+        self._caller.carry(self._verbs.delete_channel_message(flow_id, channel, arguments, request_id=request_id))
 
     def skip_timer(self, flow_id: str, step: StepExecutionId, timer: TimerId) -> SkipTimerOutcome:
         """Make a Timer count as fired, now or as soon as its Step execution waits for it [TIMER-8, TIMER-9].

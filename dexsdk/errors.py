@@ -166,6 +166,14 @@ class NoWorkerAvailableError(DexServiceError):
     """No Worker took the RPC within the dispatch wait [ROUTE-4, RPC-8]."""
 
 
+class RpcLockConflictError(DexServiceError):
+    """An Attribute that the RPC locks is locked by another call; the handler was not called [LOCK-4]."""
+
+
+class ChannelMessageNotFoundError(DexServiceError):
+    """The Channel has no pending message of that ID [CHAN-8, CHAN-9]."""
+
+
 class LongPollTimeoutError(DexServiceError):
     """A client wait ran out; nothing changed in the Flow [WAITAPI-1]."""
 
@@ -206,6 +214,8 @@ _CLASS_BY_SUB_STATUS: Mapping[str, type[DexServiceError]] = {
     "FLOW_NOT_FOUND": FlowNotFoundError,
     "WORKER_API_ERROR": WorkerInvocationError,
     "NO_WORKER_AVAILABLE": NoWorkerAvailableError,
+    "RPC_LOCK_CONFLICT": RpcLockConflictError,
+    "CHANNEL_MESSAGE_NOT_FOUND": ChannelMessageNotFoundError,
     "LONG_POLL_TIMEOUT": LongPollTimeoutError,
     "VALUE_TOO_LARGE": ValueTooLargeError,
 }

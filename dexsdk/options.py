@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from dexpb.v1 import frames
 from dexsdk._durations import Duration, optional_duration_ms, to_duration_ms
 from dexsdk._names import check_name
-from dexsdk.attribute import AnyAttribute, Attribute, AttributeMap, key_of
+from dexsdk.attribute import AnyAttribute, Attribute, AttributeLock, AttributeMap, key_of
 from dexsdk.flow_config import FlowConfig, StepDurability
 
 if TYPE_CHECKING:  # A Step has options and options name a recovery Step; only the types refer to each other.
@@ -148,6 +148,12 @@ class StepOptions:
     wait_for_durability: StepDurability | None = None
     execute_durability: StepDurability | None = None
     """None means that of the Flow [CFG-3]."""
+    wait_for_lock_attributes: Sequence[AttributeLock] = ()
+    """Locked from the first hand-over of wait_for to its end, retries and backoff included [LOCK-2]."""
+    execute_lock_attributes: Sequence[AttributeLock] = ()
+    """The same for execute."""
+    preload: Sequence[AnyAttribute] = ()
+    """Large values to fetch before a method is called instead of at their first read [ATTR-7]."""
     recovery: Recovery | None = dataclasses.field(default=None, kw_only=True)
     """Set by ``on_execute_failure_proceed_to``."""
     priority: int | None = dataclasses.field(default=None, kw_only=True)
@@ -163,6 +169,9 @@ class StepOptions:
         if isinstance(self.non_retryable_errors, str | type):
             raise ValueError("non_retryable_errors takes a sequence of classes or names")
         object.__setattr__(self, "non_retryable_errors", tuple(self.non_retryable_errors))
+        object.__setattr__(self, "wait_for_lock_attributes", tuple(self.wait_for_lock_attributes))
+        object.__setattr__(self, "execute_lock_attributes", tuple(self.execute_lock_attributes))
+        object.__setattr__(self, "preload", tuple(self.preload))
         for error in self.non_retryable_errors:
             qualified_error_name(error)
 

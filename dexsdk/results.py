@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dexsdk._codec import CodecRegistry, decode_value
 from dexsdk.status import FlowErrorType, FlowStatus, StopOutcome
@@ -104,6 +104,16 @@ class HistoryPage:
     events: tuple[HistoryEvent, ...]
     next_event_id: int | None
     """Where the next page begins; None when nothing follows yet."""
+
+
+@dataclass(frozen=True)
+class PendingMessage(Generic[T]):
+    """A message that nobody has consumed [CHAN-8]."""
+
+    message_id: str
+    """Unique in the run; later messages have greater IDs [ID-13]."""
+    value: T
+    published_at: datetime
 
 
 @dataclass(frozen=True)

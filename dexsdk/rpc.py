@@ -1,13 +1,15 @@
 """Methods of a Flow that clients call [RPC-1..8]."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 from dexsdk._call import current_call
 from dexsdk._durations import Duration, optional_duration_ms
+from dexsdk.attribute import AnyAttribute, AttributeLock
 from dexsdk.context import Context
-from dexsdk.decision import StepMovement, check_movements
+from dexsdk.decision import StepMovement, check_movements, step_types_of
+from dexsdk.step import StepRef
 
 T = TypeVar("T")
 In = TypeVar("In")
@@ -26,14 +28,18 @@ class RPCResult(Generic[T]):
 
     output: T
     next_steps: Sequence[StepMovement] = ()
+    canceling_steps: Sequence[StepRef[Any]] = ()
+    """Steps whose current executions are canceled before the next ones are scheduled [RPC-2]."""
     data: bytes | None = field(default=None, init=False, repr=False, compare=False)
     """The encoded output, known at once when the result was made inside the handler."""
 
     def __post_init__(self) -> None:
         check_movements(self.next_steps, "RPCResult")
         object.__setattr__(self, "next_steps", tuple(self.next_steps))
+        object.__setattr__(self, "canceling_steps", tuple(self.canceling_steps))
         call = current_call.get()
         if call is not None:
+            step_types_of(call.scope, self.canceling_steps)
             codec = call.output_codec or call.scope.codecs.codec_of(self.output)
             object.__setattr__(self, "data", call.encode(codec, self.output, "output"))
 
@@ -41,6 +47,14 @@ class RPCResult(Generic[T]):
     def of(output: Out, *next_steps: StepMovement) -> "RPCResult[Out]":
         """Answer and schedule Steps."""
         return RPCResult(output, next_steps)
+
+    def with_canceling_steps(self, *steps: StepRef[Any]) -> "RPCResult[T]":
+        """Return a copy that also cancels all current executions of these Steps [RPC-2, DEC-10]; calls add up.
+
+        Raises:
+            FlowDefinitionError: a Step is not registered; inside a handler.
+        """
+        return replace(self, canceling_steps=(*self.canceling_steps, *steps))
 
 
 RpcMethod: TypeAlias = Callable[[Context], RPCResult[Out] | Awaitable[RPCResult[Out] | None] | None]
@@ -57,19 +71,42 @@ class RpcMark:
     name: str
     timeout_ms: int | None
     """From hand-over; None is the server's default of 10 s [RPC-7]."""
+    lock_attributes: tuple[AttributeLock, ...] = ()
+    is_transactional: bool = False
+    preload: tuple[AnyAttribute, ...] = ()
 
 
 @overload
 def rpc(handler: Handler) -> Handler: ...
 @overload
-def rpc(*, name: str | None = None, timeout: Duration | None = None) -> Callable[[Handler], Handler]: ...
-def rpc(handler: Any = None, *, name: str | None = None, timeout: Duration | None = None) -> Any:
+def rpc(
+    *,
+    name: str | None = None,
+    timeout: Duration | None = None,
+    lock_attributes: Sequence[AttributeLock] = (),
+    is_transactional: bool = False,
+    preload: Sequence[AnyAttribute] = (),
+) -> Callable[[Handler], Handler]: ...
+def rpc(
+    handler: Any = None,
+    *,
+    name: str | None = None,
+    timeout: Duration | None = None,
+    lock_attributes: Sequence[AttributeLock] = (),
+    is_transactional: bool = False,
+    preload: Sequence[AnyAttribute] = (),
+) -> Any:
     """Mark a Flow's method ``(self, context[, input]) -> RPCResult[T] | None`` as callable by clients.
 
     Args:
         handler: The method, when used without arguments.
         name: The RPC's name, unique in the Flow; the method's name by default.
         timeout: How long the handler may take from hand-over, 10 s by default, at most 60 s [RPC-7].
+        lock_attributes: Locked while the handler runs. If one is busy, the call is refused at once with
+            RpcLockConflictError [LOCK-4].
+        is_transactional: Refuse the whole call if it deletes a message that is not pending [CHAN-8]. With locks or as a
+            transaction the Flow must be active before the handler is called, and the call is always in history [RPC-5].
+        preload: Large values to fetch before the handler is called instead of at their first read [ATTR-7].
 
     Raises:
         ValueError: the timeout is no duration. One above 60 s is reported by the Registry.
@@ -77,7 +114,9 @@ def rpc(handler: Any = None, *, name: str | None = None, timeout: Duration | Non
     timeout_ms = optional_duration_ms(timeout, "RPC timeout")
 
     def mark(method: Any) -> Any:
-        setattr(method, _MARK, RpcMark(method.__name__ if name is None else name, timeout_ms))
+        own_name = method.__name__ if name is None else name
+        terms = RpcMark(own_name, timeout_ms, tuple(lock_attributes), is_transactional, tuple(preload))
+        setattr(method, _MARK, terms)
         return method
 
     return mark if handler is None else mark(handler)

@@ -131,6 +131,9 @@ class FlowMethods:
             "SetAttribute": Method(
                 pb.SetAttributeRequest, _with_id(requests.to_set_attribute), request, replies.from_reply
             ),
+            "DeleteChannelMessage": Method(
+                pb.DeleteChannelMessageRequest, _with_id(requests.to_delete_message), request, replies.from_reply
+            ),
             "SkipTimer": Method(pb.SkipTimerRequest, _with_id(requests.to_skip_timer), request, replies.from_reply),
             "UpdateFlowConfig": Method(
                 pb.UpdateFlowConfigRequest, _with_id(requests.to_update_flow_config), request, replies.from_reply
@@ -149,6 +152,9 @@ class FlowMethods:
             "DescribeFlow": Method(pb.DescribeFlowRequest, requests.to_run_key, reads.describe, replies.from_summary),
             "GetAttribute": Method(
                 pb.GetAttributeRequest, requests.to_attribute_query, reads.attribute, replies.from_attribute
+            ),
+            "ListChannelMessages": Method(
+                pb.ListChannelMessagesRequest, requests.to_messages_query, reads.messages, replies.from_messages
             ),
             "GetHistory": Method(pb.GetHistoryRequest, requests.to_history_query, reads.history, replies.from_history),
             "ListFlows": Method(pb.ListFlowsRequest, requests.to_list_query, self._list_flows, _itself),

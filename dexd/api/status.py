@@ -81,6 +81,11 @@ ERROR_TABLE: Final[Mapping[Code, ErrorRow]] = {
         "The execution's unconsumed messages reached their limit.",
         "Publish again after the Flow has consumed some; look why it does not.",
     ),
+    Code.CHANNEL_MESSAGE_NOT_FOUND: ErrorRow(
+        _S.NOT_FOUND,
+        "The Channel has no pending message of that ID.",
+        "List the Channel's messages; one that was consumed cannot be deleted any more.",
+    ),
     Code.NO_WORKER_AVAILABLE: ErrorRow(
         _S.UNAVAILABLE,
         "No worker took the call within the dispatch wait, or none knows the RPC.",
@@ -90,6 +95,11 @@ ERROR_TABLE: Final[Mapping[Code, ErrorRow]] = {
         _S.FAILED_PRECONDITION,
         "The RPC handler raised; none of its effects were applied.",
         "Read worker_error_type, worker_error_detail and worker_stack in the metadata and correct the handler.",
+    ),
+    Code.RPC_LOCK_CONFLICT: ErrorRow(
+        _S.ABORTED,
+        "An Attribute that the RPC locks is locked by the call that the message names; the handler was not called.",
+        "Call again later: RPCs never wait for locks.",
     ),
     Code.RPC_TIMEOUT: ErrorRow(
         _S.DEADLINE_EXCEEDED,

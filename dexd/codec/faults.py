@@ -5,6 +5,7 @@ The same limits hold for client requests and for what handlers return, whatever 
 
 import math
 import unicodedata
+from collections.abc import Sequence
 
 from dexd.core.config import DURATION_MS_MAX, NAME_LENGTH_MAX
 from dexd.core.values import PRIORITY_MAX, PRIORITY_MIN, RetryPolicy, StepOptions, StepPlan
@@ -76,6 +77,12 @@ def options_fault(options: StepOptions) -> str | None:
     ):
         if timeout_ms is not None and (fault := duration_fault(timeout_ms, what)) is not None:
             return fault
+    for locks in (options.wait_for_locks, options.execute_locks):
+        if locks and (fault := locks_fault(locks)) is not None:
+            return fault
+    for name in options.preload:
+        if (fault := owned_name_fault(name, "Attribute to preload")) is not None:
+            return fault
     for policy in (options.wait_for_retry, options.execute_retry):
         if policy is not None and (fault := retry_fault(policy)) is not None:
             return fault
@@ -95,6 +102,13 @@ def priority_fault(priority: int) -> str | None:
     if PRIORITY_MIN <= priority <= PRIORITY_MAX:
         return None
     return f"priority is {priority}, allowed are {PRIORITY_MIN} (first) to {PRIORITY_MAX}"
+
+
+def locks_fault(locks: Sequence[str]) -> str | None:
+    """Check the Attribute keys that a call locks: legal, and each once [LOCK-6]."""
+    if len(dict.fromkeys(locks)) != len(locks):
+        return f"an Attribute is locked twice: {list(locks)}"
+    return next(filter(None, (key_fault(key, "locked Attribute") for key in locks)), None)
 
 
 def retry_fault(policy: RetryPolicy) -> str | None:

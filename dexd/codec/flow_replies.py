@@ -13,12 +13,14 @@ from dexd.codec.views import (
     HistoryEntry,
     HistoryPage,
     ListPage,
+    MessagePage,
     StepWait,
 )
 from dexd.core.outcome import (
     AttributeAccepted,
     FlowConfigAccepted,
     FlowReply,
+    MessageDeleted,
     PublishAccepted,
     SkipTimerResult,
     StartFlowAccepted,
@@ -37,6 +39,8 @@ def from_reply(reply: FlowReply) -> Message:
             return pb.PublishReply(message_ids=reply.message_ids)
         case AttributeAccepted():
             return pb.SetAttributeReply()
+        case MessageDeleted():
+            return pb.DeleteChannelMessageReply()
         case SkipTimerResult():
             return pb.SkipTimerReply(outcome=reply.outcome.name)
         case FlowConfigAccepted():
@@ -90,6 +94,15 @@ def from_history(page: HistoryPage) -> pb.GetHistoryReply:
 def from_attribute(view: AttributeView) -> pb.GetAttributeReply:
     """Show an Attribute."""
     return pb.GetAttributeReply(value=view.value)
+
+
+def from_messages(page: MessagePage) -> pb.ListChannelMessagesReply:
+    """Show a page of pending messages."""
+    messages = [
+        pb.PendingMessage(message_id=message.message_id, value=message.value, published_at=message.published_at)
+        for message in page.messages
+    ]
+    return pb.ListChannelMessagesReply(messages=messages, has_more=page.has_more)
 
 
 def from_flow_wait(wait: FlowWait) -> pb.WaitForFlowReply:

@@ -11,11 +11,12 @@ from typing import TypeVar
 import msgspec
 
 from dexd.codec.attribute_match import to_match
-from dexd.codec.faults import VALUE_BYTES_MAX, key_fault, name_fault, owned_name_fault, plan_fault
+from dexd.codec.faults import VALUE_BYTES_MAX, key_fault, locks_fault, name_fault, owned_name_fault, plan_fault
 from dexd.codec.standings import standing_fault, standing_of_proto
 from dexd.codec.start_options import config_of_proto, terms_of_proto
 from dexd.codec.step_plans import plan_of_start_step
 from dexd.core.commands import (
+    DeleteMessage,
     InvokeRpc,
     PublishMessages,
     SetAttribute,
@@ -25,7 +26,7 @@ from dexd.core.commands import (
     UpdateFlowConfig,
 )
 from dexd.core.config import CONDITIONS_MAX, PENDING_MESSAGES_MAX
-from dexd.core.ids import CallerId, FlowId, RequestId, RunId, StepExecutionId
+from dexd.core.ids import CallerId, FlowId, MessageId, RequestId, RunId, StepExecutionId
 from dexd.core.rejections import Code, Rejection
 from dexd.core.values import FlowStatus, IdReusePolicy, StepPlan, StopType, TimerId
 from dexd.log.event_log import RunFilter
@@ -74,6 +75,15 @@ class AttributeQuery(msgspec.Struct, frozen=True):
 
     key: RunKey
     name: str
+
+
+class MessagesQuery(msgspec.Struct, frozen=True):
+    """A page of one Channel."""
+
+    key: RunKey
+    channel: str
+    after: str
+    limit: int
 
 
 class FlowWaitQuery(msgspec.Struct, frozen=True):
@@ -196,6 +206,25 @@ def to_set_attribute(request: pb.SetAttributeRequest, fresh: RequestId) -> SetAt
     )
 
 
+def to_delete_message(request: pb.DeleteChannelMessageRequest, fresh: RequestId) -> DeleteMessage | Rejection:
+    """Read which pending message is to be deleted [CHAN-9]."""
+    refusal = (
+        _refuse_target(request.flow_id, request.run_id, request.request_id)
+        or _refuse_fault(key_fault(request.channel, "channel"), "channel")
+        or _refuse_fault(name_fault(request.message_id, "message_id"), "message_id")
+    )
+    if refusal is not None:
+        return refusal
+    return DeleteMessage(
+        FlowId(request.flow_id),
+        _run_id(request.run_id),
+        request.channel,
+        MessageId(request.message_id),
+        RequestId(request.request_id) if request.request_id else fresh,
+        _digest("delete_message", request.channel, request.message_id),
+    )
+
+
 def to_skip_timer(request: pb.SkipTimerRequest, fresh: RequestId) -> SkipTimer | Rejection:
     """Read which Timer is to be skipped: by its condition ID, or by its position among the Timers [TIMER-8]."""
     condition_id, index = request.condition_id, request.condition_index
@@ -268,6 +297,7 @@ def to_invoke_rpc(
         or _refuse_owned_name(request.name, "name")
         or _refuse_value(request.input, "input")
         or _refuse_outside(request.timeout_ms, "timeout_ms", 0, RPC_TIMEOUT_MS_MAX)
+        or (_refuse_fault(locks_fault(request.locks), "locks") if request.locks else None)
     )
     if refusal is not None:
         return refusal
@@ -282,6 +312,9 @@ def to_invoke_rpc(
         _digest("rpc", request.name, request.input),
         request.timeout_ms or timeout_default_ms,
         now + whole_ms,
+        tuple(request.locks),
+        request.is_transactional,
+        request.resolve_terms,
     )
 
 
@@ -297,6 +330,18 @@ def to_attribute_query(request: pb.GetAttributeRequest) -> AttributeQuery | Reje
     """Read which Attribute is wanted."""
     refusal = _refuse_run(request.flow_id, request.run_id) or _refuse_fault(key_fault(request.key, "key"), "key")
     return refusal or AttributeQuery(_run_key(request.flow_id, request.run_id), request.key)
+
+
+def to_messages_query(request: pb.ListChannelMessagesRequest) -> MessagesQuery | Rejection:
+    """Read which pending messages are wanted [CHAN-9]."""
+    limit = request.page_size or PAGE_SIZE_MAX
+    refusal = (
+        _refuse_run(request.flow_id, request.run_id)
+        or _refuse_fault(key_fault(request.channel, "channel"), "channel")
+        or _refuse_outside(limit, "page_size", 1, PAGE_SIZE_MAX)
+    )
+    key = _run_key(request.flow_id, request.run_id)
+    return refusal or MessagesQuery(key, request.channel, request.after_message_id, limit)
 
 
 def to_history_query(request: pb.GetHistoryRequest) -> HistoryQuery | Rejection:

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from dexd.codec.faults import name_fault, plan_fault
+from dexd.codec.faults import locks_fault, name_fault, plan_fault
 from dexd.codec.step_plans import plan_of_descriptor
 from dexd.codec.wire import Received, decode_frames, receive, to_token
 from dexd.core.commands import OpenSession
 from dexd.core.ids import SessionId, WorkerId
 from dexd.core.rejections import Code, Rejection
-from dexd.core.values import FlowCapability, RunningCall, StepPlan
+from dexd.core.values import FlowCapability, RpcTerms, RunningCall, StepPlan
 from dexpb.v1 import frames
 
 
@@ -79,7 +79,12 @@ def _to_open_session(hello: frames.Hello, session: SessionId) -> OpenSession:
 
 
 def _to_capability(flow: frames.FlowDescriptor) -> FlowCapability:
-    return FlowCapability(flow.flow_type, frozenset(flow.step_types), frozenset(flow.rpc_names))
+    for rpc in flow.rpcs:
+        fault = locks_fault(rpc.locks)
+        if fault is not None:
+            raise ValueError(f"RPC {rpc.name!r} of Flow type {flow.flow_type!r}: {fault}")
+    terms = {rpc.name: RpcTerms(rpc.locks, rpc.is_transactional) for rpc in flow.rpcs}
+    return FlowCapability(flow.flow_type, frozenset(flow.step_types), frozenset(flow.rpc_names), terms)
 
 
 def _to_start_step(flow: frames.FlowDescriptor) -> tuple[str, StepPlan | None]:

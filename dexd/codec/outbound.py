@@ -185,6 +185,8 @@ def _assign(effect: e.AssignCall) -> frames.Assign:
         call.wait_for_failed,
         call.heartbeat,
         call.heartbeat_timeout_ms,
+        call.references,
+        call.preload,
     )
 
 
@@ -200,6 +202,11 @@ def _acknowledge(effect: e.AcknowledgeResult) -> frames.Ack:
 
 def _cancel(effect: e.CancelCall) -> frames.Cancel:
     return frames.Cancel(effect.stream, _token(effect.token), effect.reason, effect.grace_ms)
+
+
+def _part(effect: e.DeliverPart) -> frames.Fetched:
+    messages = tuple((message.message_id, message.value, message.published_at) for message in effect.messages)
+    return frames.Fetched(effect.fetch, _token(effect.token), effect.data, messages, effect.has_more, effect.refusal)
 
 
 def _ping(effect: e.SendPing) -> frames.Ping:
@@ -222,6 +229,7 @@ _CONVERSIONS: dict[type[e.SessionEffect], Callable[[Any], frames.ServerFrame]] =
     e.AssignCall: _assign,
     e.AcknowledgeResult: _acknowledge,
     e.CancelCall: _cancel,
+    e.DeliverPart: _part,
     e.SendPing: _ping,
     e.AskReconnect: _reconnect,
     e.ConfirmStream: _confirm,

@@ -52,6 +52,9 @@ def options_of_frame(options: frames.StepOptions, *, depth: int = 0) -> StepOpti
         wait_for_durability=_durability(options.wait_for_durability),
         execute_durability=_durability(options.execute_durability),
         priority=options.priority,
+        wait_for_locks=options.wait_for_locks,
+        execute_locks=options.execute_locks,
+        preload=options.preload,
     )
 
 
@@ -95,6 +98,9 @@ def options_of_proto(options: pb.StepOptions) -> StepOptions:
         ),
         execute_durability=_durability(options.execute_durability if options.HasField("execute_durability") else None),
         priority=options.priority if options.HasField("priority") else None,
+        wait_for_locks=tuple(options.wait_for_locks),
+        execute_locks=tuple(options.execute_locks),
+        preload=tuple(options.preload),
     )
 
 

@@ -1,13 +1,15 @@
 """What reads show: plain facts of committed state, made by the engine and turned into protos by `flow_messages`."""
 
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 
+from dexd.core.flow.messages import position_after
 from dexd.core.flow.state import RunState
 from dexd.core.flow.wakeups import next_deadline
 from dexd.core.ids import FlowId, RunId
-from dexd.core.values import Completion, FlowErrorType, FlowStatus, StepOutcome
+from dexd.core.values import Completion, FlowErrorType, FlowStatus, Message, StepOutcome
 from dexd.log.event_log import ListedRun
 
 
@@ -65,6 +67,13 @@ class AttributeView(msgspec.Struct, frozen=True):
     value: bytes | None
 
 
+class MessagePage(msgspec.Struct, frozen=True):
+    """Pending messages of one Channel, oldest first."""
+
+    messages: tuple[Message, ...]
+    has_more: bool
+
+
 class ListPage(msgspec.Struct, frozen=True):
     """Latest runs of executions, newest start first."""
 
@@ -92,6 +101,23 @@ class HistoryPage:
     entries: tuple[HistoryEntry, ...]
     next_event_id: int
     """0 when there is nothing after this page yet."""
+
+
+def message_page(run: RunState, channel: str, *, after: str, count_max: int, bytes_max: int) -> MessagePage:
+    """Show the messages of a Channel that follow a message ID, whether or not that message is still there.
+
+    A page ends where the next message would exceed `bytes_max`, but holds at least one message if there is one.
+    """
+    queue = run.channels.get(channel, ())
+    first = position_after(queue, after)
+    chosen: list[Message] = []
+    size = 0
+    for message in islice(queue, first, first + count_max):
+        size += len(message.value)
+        if chosen and size > bytes_max:
+            break
+        chosen.append(message)
+    return MessagePage(tuple(chosen), first + len(chosen) < len(queue))
 
 
 def summary_of_run(run: RunState) -> FlowSummary:

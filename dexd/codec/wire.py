@@ -212,6 +212,15 @@ def _failed(frame: frames.Failed, session: SessionId) -> c.FailCall:
     return c.FailCall(session, StreamNumber(frame.stream), to_token(frame.token), _to_failure(frame.failure))
 
 
+def _fetch(frame: frames.Fetch, session: SessionId) -> c.FetchPart:
+    _refuse(key_fault(frame.key, "Channel" if frame.is_channel else "Attribute"))
+    if frame.offset < 0:
+        raise ValueError(f"offset is {frame.offset}")
+    return c.FetchPart(
+        session, to_token(frame.token), frame.fetch, frame.is_channel, frame.key, frame.offset, frame.after
+    )
+
+
 def _pong(frame: frames.Pong, session: SessionId) -> c.AnswerPing:
     return c.AnswerPing(session, frame.nonce)
 
@@ -230,11 +239,17 @@ def _output(frame: frames.Output, session: SessionId) -> c.CompleteCall:
         frame.recorded,
         frame.output,
         _to_plans(frame.next_steps) if frame.next_steps else (),
+        frame.deletions,
+        frame.canceling,
     )
     for key, _ in frame.writes:
         _refuse(key_fault(key, "Attribute"))
     for key, _ in frame.publications:
         _refuse(key_fault(key, "Channel"))
+    for step_type in frame.canceling:
+        _refuse(owned_name_fault(step_type, "Step type"))
+    for key, message_id in frame.deletions:
+        _refuse(key_fault(key, "Channel") or name_fault(message_id, "message ID"))
     for name, _ in frame.locals:
         _refuse(name_fault(name, "Step local"))
     for name, _ in frame.recorded:
@@ -250,6 +265,7 @@ _CONVERSIONS: dict[type[Decoded], Callable[[Any, SessionId], c.WorkerCommand]] =
     frames.Heartbeat: _heartbeat,
     frames.Output: _output,
     frames.Failed: _failed,
+    frames.Fetch: _fetch,
     frames.Pong: _pong,
     frames.Goodbye: _goodbye,
     Broken: _broken,

@@ -1,9 +1,12 @@
 """What clients command: each method answers one command, from the run it concerns to the events and the reply."""
 
+from typing import TypeAlias
+
 from dexd.core import commands as c
 from dexd.core.events import FlowStarted, TimerSkipped
 from dexd.core.flow.decide_external import (
     decide_config_update,
+    decide_delete_message,
     decide_publish,
     decide_set_attribute,
     decide_stop,
@@ -20,6 +23,7 @@ from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.outcome import (
     AttributeAccepted,
     FlowConfigAccepted,
+    MessageDeleted,
     PublishAccepted,
     SkipTimerResult,
     StartFlowAccepted,
@@ -30,6 +34,10 @@ from dexd.core.runs import Runs
 from dexd.core.starts import Starts
 from dexd.core.turn import Answer, Route, Turn
 from dexd.core.values import FlowStatus, SkipOutcome, StopType
+
+_OfOneFlow: TypeAlias = (
+    c.PublishMessages | c.SetAttribute | c.DeleteMessage | c.SkipTimer | c.StopFlow | c.UpdateFlowConfig
+)
 
 
 class ClientCommands:
@@ -46,6 +54,7 @@ class ClientCommands:
             c.StartFlow: self.start_flow,
             c.PublishMessages: self.publish,
             c.SetAttribute: self.set_attribute,
+            c.DeleteMessage: self.delete_message,
             c.SkipTimer: self.skip_timer,
             c.StopFlow: self.stop_flow,
             c.UpdateFlowConfig: self.update_config,
@@ -104,6 +113,21 @@ class ClientCommands:
                 return decided
             turn.emit(run, decided)
         return AttributeAccepted()
+
+    def delete_message(self, turn: Turn, command: c.DeleteMessage) -> Answer:
+        """Take one pending message out of a Channel [CHAN-9]."""
+        run = self._target(command)
+        if isinstance(run, Rejection):
+            return run
+        known = remembered(run, command.request_id, command.digest)
+        if isinstance(known, Rejection):
+            return known
+        if known is None:
+            decided = decide_delete_message(run, command)
+            if isinstance(decided, Rejection):
+                return decided
+            turn.emit(run, decided)
+        return MessageDeleted()
 
     def skip_timer(self, turn: Turn, command: c.SkipTimer) -> Answer:
         """Make a Timer count as fired, now or once it exists [TIMER-9]."""
@@ -171,9 +195,7 @@ class ClientCommands:
         self._rpcs.abandon(turn, command)
         return None
 
-    def _target(
-        self, command: c.PublishMessages | c.SetAttribute | c.SkipTimer | c.StopFlow | c.UpdateFlowConfig
-    ) -> RunState | Rejection:
+    def _target(self, command: _OfOneFlow) -> RunState | Rejection:
         run = self._runs.latest.get(command.flow_id)
         if run is None:
             return refuse_unknown(command.flow_id)

@@ -7,6 +7,7 @@ import msgspec
 from dexd.core.ids import (
     CallerId,
     FlowId,
+    MessageId,
     QueueName,
     RequestId,
     RunId,
@@ -74,6 +75,17 @@ class SetAttribute(msgspec.Struct, frozen=True, gc=False):
     digest: bytes
 
 
+class DeleteMessage(msgspec.Struct, frozen=True, gc=False):
+    """Take one pending message out of a Channel. Reply: MessageDeleted."""
+
+    flow_id: FlowId
+    run_id: RunId | None
+    channel: str
+    message_id: MessageId
+    request_id: RequestId
+    digest: bytes
+
+
 class SkipTimer(msgspec.Struct, frozen=True, gc=False):
     """Make a Timer count as fired, now or as soon as its Wait is installed. Reply: SkipTimerResult."""
 
@@ -98,6 +110,12 @@ class InvokeRpc(msgspec.Struct, frozen=True, gc=False):
     timeout_ms: int
     expires_at: int
     """End of the whole call, waiting for a worker included [RPC-7]."""
+    locks: tuple[str, ...] = ()
+    """Attribute keys that the handler has locked [LOCK-1]."""
+    is_transactional: bool = False
+    """All that it asks for must be possible, or nothing of it is done [RPC-5, CHAN-8]."""
+    is_resolving: bool = False
+    """The caller does not know the two; what connected workers say of the RPC holds."""
 
 
 class AbandonRpc(msgspec.Struct, frozen=True, gc=False):
@@ -216,6 +234,22 @@ class FailCall(msgspec.Struct, frozen=True, gc=False):
     failure: Failure
 
 
+class FetchPart(msgspec.Struct, frozen=True, gc=False):
+    """A running handler reads what its call did not bring along. Effect: DeliverPart."""
+
+    session: SessionId
+    token: Token
+    fetch: int
+    """The worker's number for its question."""
+    is_channel: bool
+    """Pending messages of a Channel, otherwise the value of an Attribute."""
+    key: str
+    offset: int = 0
+    """Bytes of the value that the worker has already."""
+    after: str = ""
+    """ID of the last message that the worker has already."""
+
+
 class AnswerPing(msgspec.Struct, frozen=True, gc=False):
     """A Pong arrived; only the nonce of the open Ping counts [WIRE-7]."""
 
@@ -241,7 +275,15 @@ class BeginShutdown(msgspec.Struct, frozen=True, gc=False):
 
 
 ClientCommand: TypeAlias = (
-    StartFlow | PublishMessages | SetAttribute | SkipTimer | InvokeRpc | AbandonRpc | StopFlow | UpdateFlowConfig
+    StartFlow
+    | PublishMessages
+    | SetAttribute
+    | DeleteMessage
+    | SkipTimer
+    | InvokeRpc
+    | AbandonRpc
+    | StopFlow
+    | UpdateFlowConfig
 )
 WorkerCommand: TypeAlias = (
     OpenSession
@@ -254,6 +296,7 @@ WorkerCommand: TypeAlias = (
     | DeclineCall
     | CompleteCall
     | FailCall
+    | FetchPart
     | AnswerPing
 )
 # ---- from operators ---------------------------------------------------------------------------------------------

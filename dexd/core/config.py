@@ -91,6 +91,15 @@ RECORDED_EVENTS_MAX = 100
 CONDITIONS_MAX = 1_000
 COMBINATIONS_MAX = 100
 """Size of one Wait [WAIT-12]."""
+MAP_KEY_SEPARATOR = "\0"
+"""Joins a map's name and an instance key."""
+INLINE_VALUE_BYTES_MAX = 64 * 1024
+"""Attribute values above it travel as references [ATTR-7]."""
+INLINE_MAP_VALUES_BYTES_MAX = 1024 * 1024
+"""Values of AttributeMaps in one snapshot; what is beyond travels as references [ATTR-7]."""
+FETCH_BYTES_MAX = 1024 * 1024
+FETCH_MESSAGES_MAX = 1_000
+"""What one answer to a handler that fetches holds at most; a larger message goes alone."""
 TIMER_SKIPS_MAX = 100
 """Timers of one run that wait to be skipped [TIMER-9]."""
 STEP_LOCALS_BYTES_MAX = 1024 * 1024

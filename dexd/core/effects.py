@@ -10,7 +10,7 @@ import msgspec
 
 from dexd.core.ids import CallerId, FlowId, SessionId, StreamNumber
 from dexd.core.rejections import Rejection
-from dexd.core.values import ConditionResult, RecoveryError, Token
+from dexd.core.values import ConditionResult, Message, RecoveryError, Token
 
 
 class CallSnapshot(msgspec.Struct, frozen=True, gc=False):
@@ -36,6 +36,10 @@ class CallSnapshot(msgspec.Struct, frozen=True, gc=False):
     """Newest value of earlier deliveries and attempts of the method [HB-2]."""
     heartbeat_timeout_ms: int = 0
     """How often the handler must show life; 0 is never [HB-1]."""
+    references: tuple[str, ...] = ()
+    """Attributes that are set and whose values the worker fetches when it needs them [ATTR-7]."""
+    preload: tuple[str, ...] = ()
+    """Definitions whose values it fetches before the call."""
 
 
 class WelcomeSession(msgspec.Struct, frozen=True, gc=False):
@@ -108,6 +112,19 @@ class AcknowledgeResult(msgspec.Struct, frozen=True, gc=False):
     reason: str = ""
 
 
+class DeliverPart(msgspec.Struct, frozen=True, gc=False):
+    """Answer what a handler fetches: bytes of a value, or messages."""
+
+    session: SessionId
+    token: Token
+    fetch: int
+    data: bytes = b""
+    messages: tuple[Message, ...] = ()
+    has_more: bool = False
+    refusal: str = ""
+    """Why there is nothing: STALE, or NOT_WITHHELD for what the call did bring along."""
+
+
 class SendPing(msgspec.Struct, frozen=True, gc=False):
     """Send Ping."""
 
@@ -132,6 +149,7 @@ SessionEffect: TypeAlias = (
     | AssignCall
     | CancelCall
     | AcknowledgeResult
+    | DeliverPart
     | SendPing
 )
 Effect: TypeAlias = SessionEffect | AnswerRpc

@@ -247,6 +247,17 @@ class ChannelPublished(msgspec.Struct, array_like=True, frozen=True, gc=False):
     request: RequestRecord
 
 
+class ChannelMessageDeleted(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Pending messages were taken out of a Channel without being consumed [CHAN-8, CHAN-9]."""
+
+    channel: str
+    message_ids: tuple[MessageId, ...]
+    by: str = ""
+    """The Step execution, or `sys:rpc:<name>#<n>`, whose response this belongs to; empty for a client."""
+    request: RequestRecord | None = None
+    """The client's."""
+
+
 class AttributesSet(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A client wrote Attributes."""
 
@@ -316,6 +327,7 @@ Event: TypeAlias = (
     | StepCanceled
     | MethodPending
     | ChannelPublished
+    | ChannelMessageDeleted
     | AttributesSet
     | RpcCompleted
     | FlowConfigUpdated
@@ -342,6 +354,7 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     StepCanceled,
     MethodPending,
     ChannelPublished,
+    ChannelMessageDeleted,
     AttributesSet,
     RpcCompleted,
     FlowConfigUpdated,

@@ -27,6 +27,7 @@ def violations(kernel: Kernel, *, now: int) -> list[str]:
     for call in kernel.dispatcher.calls.values():
         found += [f"call {call.call_id} of {call.run.run_id}: {fault}" for fault in _call_faults(kernel, call)]
     found += _delivered_faults(kernel)
+    found += _held_faults(kernel)
     for worker in kernel.dispatcher.matcher.workers.values():
         found += [f"worker {worker.worker_id!r}: {fault}" for fault in _worker_faults(kernel, worker)]
     found += _idle_while_waiting(kernel, now=now)
@@ -60,7 +61,7 @@ def _step_faults(kernel: Kernel, run: RunState, step: StepExecution) -> Iterator
     call = kernel.dispatcher.calls.get(key)
     armed = kernel.dispatcher.deadlines.armed_at(key)
     if step.phase is StepPhase.READY:
-        if call is None or not call.is_queued:
+        if call is None or not (call.is_queued or call.stage is CallStage.BLOCKED):
             yield "READY without a queued call [FLOW-11]"
     elif step.phase is StepPhase.RUNNING:
         if call is None or not call.is_delivered:
@@ -87,7 +88,11 @@ def _call_faults(kernel: Kernel, call: Call) -> Iterator[str]:
     if call.rpc is not None and call.is_queued and not call.rpc.callers:
         yield "an RPC that nobody waits for is queued"
     armed = kernel.dispatcher.deadlines.armed_at(call.key)
-    if call.is_queued:
+    yield from _lock_faults(kernel, call)
+    if call.stage is CallStage.BLOCKED:
+        if armed is not None:
+            yield f"waits for locks, armed at {armed}"
+    elif call.is_queued:
         expected = call.sticky_until if call.stage is CallStage.STICKY else call.queued_until
         if armed != expected:
             yield f"{call.stage.name} until {expected}, armed at {armed} [ROUTE-2, ROUTE-3]"
@@ -97,6 +102,42 @@ def _call_faults(kernel: Kernel, call: Call) -> Iterator[str]:
         yield f"{call.stage.name} with method deadline {call.method_deadline}, armed at {armed} [OPT-2]"
     if call.stage is CallStage.ASSIGNED:
         yield from _assigned_faults(kernel, call)
+
+
+def _lock_faults(kernel: Kernel, call: Call) -> Iterator[str]:
+    """[LOCK-2, LOCK-3] A call has all its locks or asks for all; it looks for a worker exactly when it may."""
+    held = kernel.dispatcher.locks.held.get(call.key, ())
+    if not call.lock_keys:
+        if held or call.asks:
+            yield f"wants no locks, holds {held}, asks for {call.asks} [LOCK-2]"
+        return
+    busy = {lock: key for key, names in kernel.dispatcher.locks.held.items() for lock in ((key[0], n) for n in names)}
+    mine = [(call.run.run_id, name) for name in call.lock_keys]
+    if call.is_delivered and held != call.lock_keys:
+        yield f"was handed over with the locks {held}, wants {call.lock_keys} [LOCK-2]"
+    if call.is_queued and not held and call.asks != call.lock_keys:
+        yield f"looks for a worker and asks for {call.asks}, wants {call.lock_keys} [LOCK-2]"
+    is_free = held != () or not any(lock in busy for lock in mine)
+    earlier = [
+        other
+        for other in kernel.dispatcher.calls.values()
+        if call.rpc is None and other.rpc is None and other.run is call.run and other.ticket < call.ticket
+    ]
+    is_next = held != () or not any(name in other.asks for other in earlier for name in call.lock_keys)
+    if call.is_queued and not (is_free and is_next):
+        yield "looks for a worker although its locks are busy, or somebody else's turn [LOCK-3]"
+    if call.stage is CallStage.BLOCKED and is_free and is_next:
+        yield "waits for locks that are free [LOCK-3]"
+
+
+def _held_faults(kernel: Kernel) -> Iterator[str]:
+    found = {key: names for key, names in kernel.dispatcher.locks.held.items() if not key[1].startswith("sys:rpc-")}
+    expected: dict[tuple[str, str], list[str]] = {}
+    for run in kernel.runs.values():
+        for name, step_id in run.locks.items():
+            expected.setdefault((run.run_id, step_id), []).append(name)
+    if {key: sorted(names) for key, names in found.items()} != {k: sorted(names) for k, names in expected.items()}:
+        yield f"Steps hold {found}, their runs say {expected} [LOCK-2]"
 
 
 def _assigned_faults(kernel: Kernel, call: Call) -> Iterator[str]:

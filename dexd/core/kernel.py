@@ -13,7 +13,7 @@ from dexd.core.config import KernelConfig
 from dexd.core.flow.decide_output import decide_completion, decide_next_timers
 from dexd.core.flow.decide_timeout import decide_flow_timeout
 from dexd.core.flow.settlement import decide_conditions, waits_to_try
-from dexd.core.flow.state import RunState, StepPhase
+from dexd.core.flow.state import RunState, StepExecution, StepPhase
 from dexd.core.ids import FlowId, RunId, StepExecutionId
 from dexd.core.matching.deadline_keys import DeadlineKey, HeartbeatDue, HoldDue, PingDue
 from dexd.core.matching.deliveries import Deliveries
@@ -30,6 +30,7 @@ _OF_A_FLOW = (
     c.StartFlow,
     c.PublishMessages,
     c.SetAttribute,
+    c.DeleteMessage,
     c.SkipTimer,
     c.InvokeRpc,
     c.StopFlow,
@@ -164,6 +165,8 @@ class Kernel:
                 self._settle_waits(turn)
             if turn.closed:
                 self._settle_closed(turn)
+            if self._dispatcher.locks.conflicts:
+                self._rpcs.refuse_conflicts(turn)
             if turn.touched:
                 self._settle_calls(turn)
             elif not self._dispatcher.offer_freed(turn):
@@ -225,13 +228,19 @@ class Kernel:
             if run.timeout_at:
                 self._starts.watch_timeout(run)
             # Timers due at one instant fire in the order in which their Waits were installed [TIMER-4].
-            for step in sorted(run.steps.values(), key=lambda step: step.wait_version):
+            # Requests for workers and locks are as old as they were before [LOCK-3].
+            self._dispatcher.locks.adopt(run)
+            for step in sorted(run.steps.values(), key=_age):
                 turn.touch(run, step.step_execution_id)
         return None
 
     def _begin_shutdown(self, turn: Turn, command: c.BeginShutdown) -> Answer:
         self._workforce.ask_all_to_reconnect(turn, command.reason)
         return None
+
+
+def _age(step: StepExecution) -> int:
+    return step.ready_version if step.wait is None else step.wait_version
 
 
 def _tick(_turn: Turn, _command: c.Tick) -> Answer:

@@ -44,6 +44,10 @@ class StopFlowResult(msgspec.Struct, frozen=True, gc=False):
     status: FlowStatus
 
 
+class MessageDeleted(msgspec.Struct, frozen=True, gc=False):
+    """The message is gone."""
+
+
 class SkipTimerResult(msgspec.Struct, frozen=True, gc=False):
     """What became of the timer [TIMER-9]."""
 
@@ -62,7 +66,13 @@ class WorkerDrained(msgspec.Struct, frozen=True, gc=False):
 
 
 FlowReply: TypeAlias = (
-    StartFlowAccepted | PublishAccepted | AttributeAccepted | StopFlowResult | SkipTimerResult | FlowConfigAccepted
+    StartFlowAccepted
+    | PublishAccepted
+    | AttributeAccepted
+    | MessageDeleted
+    | SkipTimerResult
+    | StopFlowResult
+    | FlowConfigAccepted
 )
 Reply: TypeAlias = FlowReply | WorkerDrained
 

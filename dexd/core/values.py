@@ -197,6 +197,11 @@ class StepOptions(msgspec.Struct, array_like=True, frozen=True, gc=False):
     wait_for_durability: StepDurability | None = None
     execute_durability: StepDurability | None = None
     """None means that of the Flow [CFG-3]."""
+    wait_for_locks: tuple[str, ...] = ()
+    """Attribute keys that wait_for has locked [LOCK-1]."""
+    execute_locks: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
+    """Attributes and AttributeMaps whose values the worker fetches before the call [ATTR-7]."""
 
 
 class StepPlan(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -289,6 +294,10 @@ class Response(msgspec.Struct, array_like=True, frozen=True, gc=False):
     recorded: tuple[tuple[str, bytes], ...] = ()
     output: bytes = b""
     next_steps: tuple[StepPlan, ...] = ()
+    deletions: tuple[tuple[str, str], ...] = ()
+    """Channel key and ID of messages to delete [CHAN-8]."""
+    canceling: tuple[str, ...] = ()
+    """Step types that an RPC cancels [RPC-2]."""
 
 
 class ConditionResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -338,12 +347,21 @@ class DeclinedOffer(msgspec.Struct, array_like=True, frozen=True, gc=False):
     reason: str
 
 
+class RpcTerms(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What an RPC asks for before its handler may be called."""
+
+    locks: tuple[str, ...] = ()
+    is_transactional: bool = False
+
+
 class FlowCapability(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What a worker serves of one Flow type."""
 
     flow_type: str
     step_types: frozenset[str] = frozenset()
     rpc_names: frozenset[str] = frozenset()
+    rpc_terms: dict[str, RpcTerms] = {}
+    """Of those that ask for anything."""
 
 
 class RunningCall(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -39,6 +39,7 @@ class WorkerCommands:
             c.AnswerPing: self._of_live_session(workforce.answer_ping),
             c.AcceptCall: self.accept_call,
             c.Heartbeat: self.heartbeat,
+            c.FetchPart: self._of_live_session(self._deliveries.fetch),
             c.DeclineCall: self._of_live_session(self._deliveries.decline),
             c.CompleteCall: self.complete_call,
             c.FailCall: self.fail_call,

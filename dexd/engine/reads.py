@@ -17,6 +17,7 @@ from dexd.codec.flow_requests import (
     FlowWaitQuery,
     HistoryQuery,
     ListQuery,
+    MessagesQuery,
     RunKey,
     StepWaitQuery,
 )
@@ -28,8 +29,10 @@ from dexd.codec.views import (
     HistoryEntry,
     HistoryPage,
     ListPage,
+    MessagePage,
     StepWait,
     end_of,
+    message_page,
     summary_of_row,
     summary_of_run,
 )
@@ -38,7 +41,7 @@ from dexd.core.flow.state import RunState
 from dexd.core.ids import StepExecutionId
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.growth import Growth
-from dexd.engine.history import HistoryReader
+from dexd.engine.history import PAGE_BYTES_MAX, HistoryReader
 from dexd.engine.ports import Abandon, Clock, OnAnswer
 from dexd.engine.run_cache import RunCache
 from dexd.engine.waits import Waits
@@ -101,6 +104,15 @@ class Reads:
             self._decided.reveal(on_answer, run)
         else:
             self._decided.reveal(on_answer, AttributeView(run.attributes.get(query.name)))
+
+    def messages(self, query: MessagesQuery, on_answer: OnAnswer[MessagePage]) -> None:
+        """Tell a Channel's pending messages, also of a closed Flow [CHAN-9]."""
+        run = self._find(query.key)
+        if isinstance(run, Rejection):
+            self._decided.reveal(on_answer, run)
+        else:
+            page = message_page(run, query.channel, after=query.after, count_max=query.limit, bytes_max=PAGE_BYTES_MAX)
+            self._decided.reveal(on_answer, page)
 
     def _find(self, key: RunKey) -> RunState | Rejection:
         if key.run_id is None:

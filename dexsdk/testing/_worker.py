@@ -5,6 +5,7 @@ One that takes longer than `HANDLER_PATIENCE_S` lets the next one start beside i
 """
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -37,6 +38,7 @@ class InProcessWorker:
     def __init__(self, registry: Registry, server: InProcessServer, activity: Activity, incarnation: int) -> None:
         """Connect, on the running event loop."""
         self._loop = asyncio.get_running_loop()
+        self._thread_id = threading.get_ident()
         self._server = server
         self._activity = activity
         flows = tuple(flow.descriptor() for flow in registry.flows)
@@ -105,6 +107,18 @@ class InProcessWorker:
         """The handler has a heartbeat to send."""
         self._loop.call_soon_threadsafe(self._send_heartbeat, delivery)
 
+    def fetch(self, delivery: Delivery, question: frames.Fetch) -> None:
+        """The handler reads what its call only refers to.
+
+        Raises:
+            RuntimeError: a coroutine does, on the loop that would have to answer it.
+        """
+        if self._thread_id == threading.get_ident():
+            raise RuntimeError(
+                f"{delivery} reads {question.key!r}, which is fetched: in a test environment coroutines must preload it"
+            )
+        self._loop.call_soon_threadsafe(self._send_question, question)
+
     def skip(self, delivery: Delivery) -> None:
         """The call was canceled before its handler started."""
         self._loop.call_soon_threadsafe(self._end, delivery, partial(self._session.skip, delivery))
@@ -132,6 +146,11 @@ class InProcessWorker:
         self._activity.note()
         if self._is_alive:
             self._send(self._session.heartbeat(delivery, now_ms()))
+
+    def _send_question(self, question: frames.Fetch) -> None:
+        self._activity.note()
+        if self._is_alive:
+            self._send([question])
 
     # ---- the session ----
 

@@ -159,6 +159,8 @@ def test_start_without_code_takes_what_a_worker_announced(api: ApiClient, flow_i
         ("InvokeRpc", pb.InvokeRpcRequest),
         ("WaitForFlow", pb.WaitForFlowRequest),
         ("WaitForStepCompletion", pb.WaitForStepCompletionRequest),
+        ("ListChannelMessages", pb.ListChannelMessagesRequest),
+        ("DeleteChannelMessage", pb.DeleteChannelMessageRequest),
         ("SkipTimer", pb.SkipTimerRequest),
         ("StopFlow", pb.StopFlowRequest),
     ],
@@ -167,7 +169,8 @@ def test_every_call_on_an_unknown_flow_id_says_not_found(api: ApiClient, method:
     """[ERR-1]: FLOW_NOT_FOUND, any call."""
     fields: dict[str, Any] = {"flow_id": "no-such-flow"}
     known = request_type.DESCRIPTOR.fields_by_name
-    valid = {"channel": "c", "values": [b"1"], "key": "k", "name": "n", "step_execution_id": "S-1", "request_id": "r"}
+    valid: dict[str, Any] = {"channel": "c", "values": [b"1"], "key": "k", "name": "n", "step_execution_id": "S-1"}
+    valid |= {"request_id": "r", "message_id": "m"}
     fields |= {name: value for name, value in valid.items() if name in known}
     error = refusal(api, method, request_type(**fields))
     assert (error.code, error.reason) == ("NOT_FOUND", "FLOW_NOT_FOUND")

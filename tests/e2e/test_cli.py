@@ -135,6 +135,22 @@ def test_stop_says_whether_it_was_this_call_that_ended_the_flow(dex: Dex) -> Non
     assert (dex.code, result["error_type"], result["error_message"]) == (1, "CLIENT_API_FAILED", "not today")
 
 
+def test_pending_messages_are_listed_and_deleted(dex: Dex) -> None:
+    """[SURF-21, CHAN-9] a message that is gone is not found, exit code 3."""
+    dex("flow", "start", "OrderFlow", "--id", "pending", "--input", ORDER)
+    sent = dex("flow", "publish", "pending", "approval", "true", "false", "--instance", "nobody")["message_ids"]
+    listed = ("flow", "channel", "list", "pending", "approval", "--instance", "nobody")
+    assert [message["value"] for message in dex(*listed)["messages"]] == [True, False]
+    page = dex(*listed, "--limit", "1")
+    assert ([message["message_id"] for message in page["messages"]], page["more"]) == (sent[:1], True)
+    delete = ("flow", "channel", "delete", "pending", "approval", sent[0], "--instance", "nobody")
+    assert dex(*delete)["deleted"] == sent[0]
+    assert [message["value"] for message in dex(*listed)["messages"]] == [False]
+    dex(*delete)
+    assert (dex.code, dex.error["code"]) == (3, "CHANNEL_MESSAGE_NOT_FOUND")
+    dex("flow", "stop", "pending")
+
+
 def test_a_timer_is_skipped_and_its_step_goes_on(dex: Dex) -> None:
     """[SURF-21, TIMER-9] The reminder wins over the approval that comes after it, and the order waits once more."""
     dex("flow", "start", "OrderFlow", "--id", "skipped", "--input", ORDER)

@@ -445,6 +445,9 @@ def rpc(
     timeout_ms: int = 10_000,
     expires_at: int = T0 + 60_000,
     content: str = "",
+    locks: tuple[str, ...] = (),
+    is_transactional: bool = False,
+    is_resolving: bool = False,
 ) -> c.InvokeRpc:
     run = None if run_id is None else RunId(run_id)
     return c.InvokeRpc(
@@ -457,6 +460,9 @@ def rpc(
         digest(content or request_id),
         timeout_ms,
         expires_at,
+        locks,
+        is_transactional,
+        is_resolving,
     )
 
 

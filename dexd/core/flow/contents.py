@@ -7,18 +7,27 @@ from collections.abc import Iterable
 from itertools import islice
 
 from dexd.core.config import REQUESTS_REMEMBERED_MAX, REQUESTS_REMEMBERED_MS
+from dexd.core.flow.messages import position_of
 from dexd.core.flow.state import RememberedRequest, RunState, StepExecution
+from dexd.core.flow.withholding import keep_for_readers, take_back
 from dexd.core.ids import MessageId, StepExecutionId
 from dexd.core.values import Condition, ConditionKind, Message, RequestRecord
 
 
 def write(state: RunState, writes: Iterable[tuple[str, bytes | None]]) -> None:
     """Set or delete Attributes, in order."""
+    attributes = state.attributes
     for key, value in writes:
-        if value is None:
-            state.attributes.pop(key, None)
-        else:
-            state.attributes[key] = value
+        old = attributes.get(key)
+        if old is not None:
+            state.attribute_bytes -= len(old)
+            if state.lending:
+                keep_for_readers(state, key, old)
+        if value is not None:
+            attributes[key] = value
+            state.attribute_bytes += len(value)
+        elif old is not None:
+            del attributes[key]
 
 
 def enqueue(state: RunState, channel: str, message: Message) -> None:
@@ -50,6 +59,18 @@ def dequeue(
     return {index: tuple(taken[message_id] for message_id in message_ids) for index, message_ids in consumed}
 
 
+def delete_message(state: RunState, channel: str, message_id: MessageId) -> None:
+    """Take one message out of its queue, wherever it stands."""
+    queue = state.channels[channel]
+    position = position_of(queue, message_id)
+    assert position is not None, "only pending messages are deleted"
+    message = queue.pop(position)
+    state.pending_count -= 1
+    state.pending_bytes -= len(message.value)
+    if not queue:
+        del state.channels[channel]
+
+
 def watched_channels(conditions: Iterable[Condition]) -> Iterable[str]:
     """Channels that conditions wait for, each once."""
     return dict.fromkeys(c.channel for c in conditions if c.kind is ConditionKind.CHANNEL)
@@ -79,3 +100,22 @@ def remember(state: RunState, record: RequestRecord, at: int) -> None:
 def forget_skips(state: RunState, step_execution_id: StepExecutionId) -> None:
     """Nothing of the Step execution is to be skipped any more: it waits now, or never will."""
     state.skips.pop(step_execution_id, None)
+
+
+def lock(state: RunState, step: StepExecution) -> None:
+    """The Step execution's method has all its locks from now on [LOCK-2]."""
+    for key in step.lock_keys():
+        state.locks[key] = step.step_execution_id
+
+
+def unlock(state: RunState, step: StepExecution) -> None:
+    """The Step execution's method has none of its locks any more [LOCK-2]."""
+    for key in step.lock_keys():
+        if state.locks.get(key) == step.step_execution_id:
+            del state.locks[key]
+
+
+def let_go(state: RunState, step: StepExecution) -> None:
+    """The Step execution's method has ended: it locks nothing and reads nothing any more."""
+    unlock(state, step)
+    take_back(state, step)

@@ -1,12 +1,12 @@
-"""What clients do to a Flow from outside: publish, write Attributes, configure, stop.
+"""What clients do to a Flow from outside: publish, delete messages, write Attributes, configure, stop.
 
 Every call is remembered [RPC-12].
 """
 
-from dexd.core.commands import PublishMessages, SetAttribute, StopFlow, UpdateFlowConfig
-from dexd.core.events import AttributesSet, ChannelPublished, Event, FlowConfigUpdated
+from dexd.core.commands import DeleteMessage, PublishMessages, SetAttribute, StopFlow, UpdateFlowConfig
+from dexd.core.events import AttributesSet, ChannelMessageDeleted, ChannelPublished, Event, FlowConfigUpdated
 from dexd.core.flow.closing import decide_close
-from dexd.core.flow.messages import message_ids, refuse_overflow
+from dexd.core.flow.messages import message_ids, position_of, refuse_missing, refuse_overflow
 from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, RequestId, RunId
 from dexd.core.rejections import Code, Rejection
@@ -68,6 +68,17 @@ def decide_publish(run: RunState, command: PublishMessages, *, now: int) -> Chan
     ids = message_ids(run, len(command.values), now=now)
     record = RequestRecord(command.request_id, command.digest, "\n".join(ids).encode())
     return ChannelPublished(command.channel, tuple(zip(ids, command.values, strict=True)), record)
+
+
+def decide_delete_message(run: RunState, command: DeleteMessage) -> ChannelMessageDeleted | Rejection:
+    """Delete one pending message of an active Flow [CHAN-9]."""
+    refused = refuse_closed(run)
+    if refused is not None:
+        return refused
+    if position_of(run.channels.get(command.channel, ()), command.message_id) is None:
+        return refuse_missing(run, command.channel, command.message_id)
+    record = RequestRecord(command.request_id, command.digest)
+    return ChannelMessageDeleted(command.channel, (command.message_id,), request=record)
 
 
 def decide_set_attribute(run: RunState, command: SetAttribute) -> AttributesSet | Rejection:

@@ -10,11 +10,11 @@ from dexd.core.config import (
     RECORDED_EVENTS_MAX,
     STEP_LOCALS_BYTES_MAX,
 )
-from dexd.core.events import Event, ExecuteCompleted, TimerFired, WaitForCompleted
+from dexd.core.events import ChannelMessageDeleted, Event, ExecuteCompleted, TimerFired, WaitForCompleted
 from dexd.core.flow.closing import decide_close
 from dexd.core.flow.decide_failure import INVALID_RESULT, decide_attempt_failed, decide_flow_failed
 from dexd.core.flow.following import decide_following, invalid_decision, resolve_condition
-from dexd.core.flow.messages import message_ids, refuse_overflow
+from dexd.core.flow.messages import decide_deletions, message_ids, refuse_overflow
 from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.flow.timer_skips import decide_remembered_skips
 from dexd.core.ids import MessageId
@@ -43,7 +43,8 @@ def decide_wait_for_completed(run: RunState, step: StepExecution, response: Resp
     problem = _invalid_wait(response.wait) or _invalid_effects(response)
     if problem or response.wait is None:
         return _fail_invalid(run, step, problem or "wait_for returned no Wait")
-    refused = _refuse_publications(run, response)
+    deletions = _deletions(run, step, response)
+    refused = _refuse_publications(run, response, deletions)
     if refused is not None:
         return decide_attempt_failed(run, step, Failure(refused.code, refused.message), now=now)
     wait = _install(response.wait, now=now)
@@ -53,15 +54,15 @@ def decide_wait_for_completed(run: RunState, step: StepExecution, response: Resp
         step.delivery,
         wait,
         response.writes,
-        _published(run, response, now=now),
+        _published(run, response, now=now, after=len(deletions)),
         response.locals,
         response.recorded,
     )
     if step.step_execution_id not in run.skips:
-        return [completed, *decide_due_timers(step, wait, (), now=now)]
+        return [*deletions, completed, *decide_due_timers(step, wait, (), now=now)]
     skipped = decide_remembered_skips(run, step, wait)
     due = decide_due_timers(step, wait, [event.condition_index for event in skipped], now=now)
-    return [completed, *skipped, *due]
+    return [*deletions, completed, *skipped, *due]
 
 
 def decide_due_timers(step: StepExecution, wait: Wait, fired: Sequence[int], *, now: int) -> list[TimerFired]:
@@ -98,11 +99,12 @@ def decide_execute_completed(run: RunState, step: StepExecution, response: Respo
     problem = invalid_decision(run, step, decision) or _invalid_effects(response)
     if problem or decision is None:
         return _fail_invalid(run, step, problem or "execute returned no decision")
-    refused = _refuse_publications(run, response)
+    deletions = _deletions(run, step, response)
+    refused = _refuse_publications(run, response, deletions)
     if refused is not None:
         return decide_attempt_failed(run, step, Failure(refused.code, refused.message), now=now)
     if decision.kind is DecisionKind.FORCE_COMPLETE_IF_CHANNELS_EMPTY:
-        decision = resolve_condition(run, step, decision, response)
+        decision = resolve_condition(run, step, decision, response, deletions)
     completed = ExecuteCompleted(
         step.step_execution_id,
         step.attempt,
@@ -112,10 +114,10 @@ def decide_execute_completed(run: RunState, step: StepExecution, response: Respo
         decision.output,
         decision.reason,
         response.writes,
-        _published(run, response, now=now),
+        _published(run, response, now=now, after=len(deletions)),
         response.recorded,
     )
-    return [completed, *decide_following(run, step, decision)]
+    return [*deletions, completed, *decide_following(run, step, decision)]
 
 
 def decide_completion(run: RunState) -> list[Event]:
@@ -125,10 +127,19 @@ def decide_completion(run: RunState) -> list[Event]:
     return []
 
 
-def _refuse_publications(run: RunState, response: Response) -> Rejection | None:
+def _deletions(run: RunState, step: StepExecution, response: Response) -> Sequence[ChannelMessageDeleted]:
+    """[CHAN-8] An unknown ID is a no-op."""
+    if not response.deletions:
+        return ()
+    return decide_deletions(run, response.deletions, by=step.step_execution_id)[0]
+
+
+def _refuse_publications(
+    run: RunState, response: Response, deletions: Sequence[ChannelMessageDeleted]
+) -> Rejection | None:
     if not response.publications:
         return None
-    return refuse_overflow(run, [value for _, value in response.publications])
+    return refuse_overflow(run, [value for _, value in response.publications], deletions)
 
 
 def _fail_invalid(run: RunState, step: StepExecution, problem: str) -> list[Event]:
@@ -137,10 +148,10 @@ def _fail_invalid(run: RunState, step: StepExecution, problem: str) -> list[Even
     return decide_flow_failed(run, step, Failure(INVALID_RESULT, problem), error_type=error_type, message=message)
 
 
-def _published(run: RunState, response: Response, *, now: int) -> tuple[tuple[MessageId, str, bytes], ...]:
+def _published(run: RunState, response: Response, *, now: int, after: int) -> tuple[tuple[MessageId, str, bytes], ...]:
     if not response.publications:
         return ()
-    ids = message_ids(run, len(response.publications), now=now)
+    ids = message_ids(run, len(response.publications), now=now, after=after)
     return tuple((mid, key, value) for mid, (key, value) in zip(ids, response.publications, strict=True))
 
 

@@ -1,9 +1,13 @@
 """What follows from an RPC handler's result [RPC-3, RPC-4]."""
 
+from collections.abc import Sequence
+
+from dexd.core.commands import InvokeRpc
 from dexd.core.config import ACTIVE_STEPS_MAX, MOVEMENTS_MAX, PUBLICATIONS_MAX, RECORDED_EVENTS_MAX
-from dexd.core.events import Event, RpcCompleted
+from dexd.core.events import ChannelMessageDeleted, Event, RpcCompleted
+from dexd.core.flow.canceling import decide_cancel
 from dexd.core.flow.decide_external import refuse_closed
-from dexd.core.flow.messages import message_ids, refuse_overflow
+from dexd.core.flow.messages import decide_deletions, message_ids, refuse_missing, refuse_overflow
 from dexd.core.flow.scheduling import decide_schedule
 from dexd.core.flow.state import RunState
 from dexd.core.ids import WorkerId
@@ -12,28 +16,40 @@ from dexd.core.values import RequestRecord, Response
 
 
 def decide_rpc_completed(
-    run: RunState, name: str, response: Response, *, request: RequestRecord, worker_id: WorkerId, now: int
+    run: RunState, command: InvokeRpc, response: Response, *, request: RequestRecord, worker_id: WorkerId, now: int
 ) -> list[Event] | Rejection:
     """Apply all effects or none.
 
-    1. Without effects nothing is written, and a closed execution can be read [RPC-4].
+    1. Without effects nothing is written, and a closed execution can be read [RPC-4]; but a call with locks, or a
+       transaction, is always in history [RPC-5].
     2. With effects the Flow must still be active [RPC-4].
-    3. Steps scheduled by the n-th effectful call of a name come from `sys:rpc:<name>#<n>` [ID-12].
+    3. A transaction that deletes a message that is not pending is refused as a whole [CHAN-8].
+    4. Steps that the response cancels are gone before those that it schedules exist [GEN-6, DEC-10].
+    5. Steps scheduled by the n-th effectful call of a name come from `sys:rpc:<name>#<n>` [ID-12].
     """
-    if not (response.writes or response.publications or response.next_steps or response.recorded):
+    name = command.name
+    number = run.rpc_counters.get(name, 0) + 1
+    source = f"sys:rpc:{name}#{number}"
+    deletions, missing = decide_deletions(run, response.deletions, by=source)
+    canceled = decide_cancel(run, response.canceling, by=source) if response.canceling else []
+    is_recorded = command.is_transactional or command.locks or deletions or canceled
+    if not (is_recorded or response.writes or response.publications or response.next_steps or response.recorded):
         return []
-    refused = refuse_closed(run) or _refuse_excess(run, name, response)
+    refused = refuse_closed(run) or _refuse_excess(run, name, response, deletions, ending=len(canceled))
     if refused is not None:
         return refused
-    number = run.rpc_counters.get(name, 0) + 1
-    ids = message_ids(run, len(response.publications), now=now)
+    if missing and command.is_transactional:
+        return refuse_missing(run, *missing[0])
+    ids = message_ids(run, len(response.publications), now=now, after=len(deletions))
     messages = tuple((mid, key, value) for mid, (key, value) in zip(ids, response.publications, strict=True))
     completed = RpcCompleted(name, number, worker_id, request, response.writes, messages, response.recorded)
-    return [completed, *decide_schedule(run, response.next_steps, from_step=f"sys:rpc:{name}#{number}")]
+    return [*deletions, completed, *canceled, *decide_schedule(run, response.next_steps, from_step=source)]
 
 
-def _refuse_excess(run: RunState, name: str, response: Response) -> Rejection | None:
-    overflow = refuse_overflow(run, [value for _, value in response.publications])
+def _refuse_excess(
+    run: RunState, name: str, response: Response, deletions: Sequence[ChannelMessageDeleted], *, ending: int
+) -> Rejection | None:
+    overflow = refuse_overflow(run, [value for _, value in response.publications], deletions)
     if overflow is not None:
         return overflow
     steps = len(response.next_steps)
@@ -41,7 +57,7 @@ def _refuse_excess(run: RunState, name: str, response: Response) -> Rejection | 
         ("publications", len(response.publications), PUBLICATIONS_MAX),
         ("recorded events", len(response.recorded), RECORDED_EVENTS_MAX),
         ("next Steps", steps, MOVEMENTS_MAX),
-        ("active Steps", len(run.steps) + steps, ACTIVE_STEPS_MAX),
+        ("active Steps", len(run.steps) - ending + steps, ACTIVE_STEPS_MAX),
     ):
         if size > limit:
             return Rejection(

@@ -8,9 +8,22 @@ from collections.abc import Callable
 from typing import Any
 
 from dexd.core import events as e
-from dexd.core.config import ACCEPTED_REMEMBERED_MAX
-from dexd.core.flow.contents import dequeue, enqueue, forget_skips, remember, unwatch, watched_channels, write
+from dexd.core.config import ACCEPTED_REMEMBERED_MAX, INLINE_VALUE_BYTES_MAX
+from dexd.core.flow.contents import (
+    delete_message,
+    dequeue,
+    enqueue,
+    forget_skips,
+    let_go,
+    lock,
+    remember,
+    unlock,
+    unwatch,
+    watched_channels,
+    write,
+)
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
+from dexd.core.flow.withholding import lend, take_back
 from dexd.core.ids import TIMEOUT_HANDLER_ID
 from dexd.core.outcome import RecordedEvent
 from dexd.core.values import (
@@ -51,6 +64,7 @@ def _begin(event: e.FlowStarted, recorded: RecordedEvent) -> RunState:
         start_digest=event.digest,
         seed=event.seed,
         attributes=dict(event.attributes),
+        attribute_bytes=sum(len(value) for _, value in event.attributes),
         standing=event.standing,
         terms=event.terms,
         config=None if event.terms is None else event.terms.config,
@@ -76,6 +90,7 @@ def _step_scheduled(state: RunState, event: e.StepScheduled, at: int) -> None:
         options=event.options,
         recovery_error=event.recovery_error,
         scheduled_at=at,
+        ready_version=state.version + 1,
     )
     if not event.from_step and at < state.eligible_at:
         # The start Step of a delayed start, or of a Flow that is tried again [START-7, START-8].
@@ -92,6 +107,11 @@ def _step_dispatched(state: RunState, event: e.StepDispatched, at: int) -> None:
     step.deadline = event.deadline
     step.worker_id = event.worker_id
     step.incarnation = event.incarnation
+    step.dispatch_version = state.version + 1
+    if step.options is not None:
+        lock(state, step)
+    if state.attribute_bytes > INLINE_VALUE_BYTES_MAX or state.lending:
+        lend(state, step)
 
 
 def _step_declined(state: RunState, event: e.StepDeclined, at: int) -> None:
@@ -100,6 +120,7 @@ def _step_declined(state: RunState, event: e.StepDeclined, at: int) -> None:
     step.delivery = event.delivery - 1
     if step.attempt == 1 and step.delivery == 0:
         step.first_attempt_at = 0
+        unlock(state, step)
 
 
 def _step_delivery_lost(state: RunState, event: e.StepDeliveryLost, at: int) -> None:
@@ -124,8 +145,10 @@ def _wait_for_completed(state: RunState, event: e.WaitForCompleted, at: int) -> 
     step.locals = dict(event.locals)
     if state.skips:
         forget_skips(state, step.step_execution_id)
+    if state.locks or state.lending:
+        let_go(state, step)
     if event.wait.kind is WaitKind.SKIP:
-        _begin_execute(step)
+        _begin_execute(state, step)
         return
     step.phase = StepPhase.WAITING
     step.wait = event.wait
@@ -143,7 +166,8 @@ def _wait_for_failed(state: RunState, event: e.WaitForFailed, at: int) -> None:
         forget_skips(state, step.step_execution_id)
         step.wait_for_failed = True
         step.recovery_error = RecoveryError(event.failure.error_type, event.failure.detail)
-        _begin_execute(step)
+        let_go(state, step)
+        _begin_execute(state, step)
         step.failure = event.failure
     else:
         _attempt_failed(state, step, event)
@@ -193,12 +217,14 @@ def _conditions_met(state: RunState, event: e.ConditionsMet, at: int) -> None:
         for index, condition in enumerate(wait.conditions)
     )
     unwatch(state, step)
-    _begin_execute(step)
+    _begin_execute(state, step)
 
 
 def _execute_completed(state: RunState, event: e.ExecuteCompleted, at: int) -> None:
     step = state.steps.pop(event.step_execution_id)
     _accept(state, step)
+    if state.locks or state.lending:
+        let_go(state, step)
     write(state, event.writes)
     for message_id, channel, value in event.messages:
         enqueue(state, channel, Message(message_id, value, at, is_own=True))
@@ -211,6 +237,7 @@ def _execute_completed(state: RunState, event: e.ExecuteCompleted, at: int) -> N
 def _execute_failed(state: RunState, event: e.ExecuteFailed, at: int) -> None:
     if event.resolution is Resolution.RECOVER:
         step = state.steps.pop(event.step_execution_id)
+        let_go(state, step)
         if event.is_reported:
             _remember_token(state, step)
     else:
@@ -218,13 +245,16 @@ def _execute_failed(state: RunState, event: e.ExecuteFailed, at: int) -> None:
 
 
 def _step_canceled(state: RunState, event: e.StepCanceled, at: int) -> None:
-    unwatch(state, state.steps.pop(event.step_execution_id))
+    step = state.steps.pop(event.step_execution_id)
+    unwatch(state, step)
+    let_go(state, step)
     forget_skips(state, event.step_execution_id)
 
 
 def _attempt_failed(state: RunState, step: StepExecution, event: e.WaitForFailed | e.ExecuteFailed) -> None:
     if event.is_reported:
         _remember_token(state, step)
+    take_back(state, step)
     step.failure = event.failure
     step.phase = StepPhase.BACKOFF
     step.attempt += 1
@@ -236,7 +266,7 @@ def _attempt_failed(state: RunState, step: StepExecution, event: e.WaitForFailed
         step.heartbeat = event.heartbeat
 
 
-def _begin_execute(step: StepExecution) -> None:
+def _begin_execute(state: RunState, step: StepExecution) -> None:
     step.method = Method.EXECUTE
     step.phase = StepPhase.READY
     step.wait = None
@@ -248,6 +278,7 @@ def _begin_execute(step: StepExecution) -> None:
     step.failure = None
     step.heartbeat = b""
     step.has_heartbeat = False
+    step.ready_version = state.version + 1
 
 
 def _accept(state: RunState, step: StepExecution) -> None:
@@ -269,6 +300,13 @@ def _channel_published(state: RunState, event: e.ChannelPublished, at: int) -> N
     for message_id, value in event.messages:
         enqueue(state, event.channel, Message(message_id, value, at))
     remember(state, event.request, at)
+
+
+def _channel_message_deleted(state: RunState, event: e.ChannelMessageDeleted, at: int) -> None:
+    for message_id in event.message_ids:
+        delete_message(state, event.channel, message_id)
+    if event.request is not None:
+        remember(state, event.request, at)
 
 
 def _attributes_set(state: RunState, event: e.AttributesSet, at: int) -> None:
@@ -315,6 +353,8 @@ def _flow_closed(state: RunState, event: e.FlowClosed, at: int) -> None:
     state.steps = {}
     state.watchers = {}
     state.skips = {}
+    state.locks = {}
+    state.lending = {}
     if event.request is not None:
         remember(state, event.request, at)
 
@@ -345,6 +385,7 @@ _FOLDS: dict[type[e.Event], Callable[[RunState, Any, int], None]] = {
     e.StepCanceled: _step_canceled,
     e.MethodPending: _no_change,
     e.ChannelPublished: _channel_published,
+    e.ChannelMessageDeleted: _channel_message_deleted,
     e.AttributesSet: _attributes_set,
     e.RpcCompleted: _rpc_completed,
     e.FlowConfigUpdated: _flow_config_updated,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from dexd.core.config import ACTIVE_STEPS_MAX, MOVEMENTS_MAX
-from dexd.core.events import Event, StepCanceled
+from dexd.core.events import ChannelMessageDeleted, Event, StepCanceled
 from dexd.core.flow.canceling import decide_cancel
 from dexd.core.flow.closing import decide_close, decide_fail
 from dexd.core.flow.scheduling import decide_schedule
@@ -36,16 +36,23 @@ def decide_following(run: RunState, step: StepExecution, decision: Decision) -> 
     return [*_canceled(run, step, decision), *decide_schedule(run, decision.movements, from_step=own_id)]
 
 
-def resolve_condition(run: RunState, step: StepExecution, decision: Decision, response: Response) -> Decision:
+def resolve_condition(
+    run: RunState,
+    step: StepExecution,
+    decision: Decision,
+    response: Response,
+    deletions: Sequence[ChannelMessageDeleted],
+) -> Decision:
     """Settle force_complete_if_channels_empty: what is left is either its output or its fallback [DEC-4].
 
-    1. What is queued, and what this response publishes, keeps a Channel from being empty [DEC-4].
+    1. What is queued and not deleted by this response, and what it publishes, keeps a Channel from being empty [DEC-4].
     2. So does a message that another Step execution consumed and has not finished with [DEC-5]. Executions that this
        decision cancels have [GEN-6].
     """
     channels = decision.channels
+    deleted = {deletion.channel: len(deletion.message_ids) for deletion in deletions}
     is_empty = not (
-        any(channel in run.channels for channel in channels)
+        any(len(run.channels.get(channel, ())) > deleted.get(channel, 0) for channel in channels)
         or any(channel in channels for channel, _ in response.publications)
         or _is_in_hand(run, step, decision)
     )

@@ -37,6 +37,9 @@ def run_violations(run: RunState) -> list[str]:
 
 
 def _status_faults(run: RunState) -> Iterator[str]:
+    for key, holder in run.locks.items():
+        if holder not in run.steps:
+            yield f"lock {key!r} is held by {holder}, which is not active [LOCK-2]"
     if not run.is_open and (run.steps or run.watchers or run.skips):
         yield f"{run.status.name} with active Steps {list(run.steps)} or skips {list(run.skips)} [FLOW-8]"
     for step_id in run.skips:
@@ -104,6 +107,11 @@ def _step_faults(run: RunState, step: StepExecution) -> Iterator[str]:
         yield f"{step.phase.name} with Wait {step.wait}"
     elif step.phase is StepPhase.WAITING and decide_conditions(run, step.step_execution_id) is not None:
         yield "WAITING although its Wait is satisfied [WAIT-4]"
+    holds = [key for key, holder in run.locks.items() if holder == step.step_execution_id]
+    if sorted(holds) not in ([], sorted(step.lock_keys())):
+        yield f"holds the locks {holds} of {step.lock_keys()} [LOCK-2]"
+    if step.phase is StepPhase.RUNNING and len(holds) != len(step.lock_keys()):
+        yield f"RUNNING with the locks {holds} of {step.lock_keys()} [LOCK-2]"
     if step.wait is not None and len(dict.fromkeys(step.fired)) != len(step.fired):
         yield f"a timer fired twice: {step.fired} [TIMER-4]"
 

@@ -83,10 +83,24 @@ class StepExecution(msgspec.Struct, array_like=True, gc=False):
     locals: dict[str, bytes] = {}
     skipped: tuple[int, ...] = ()
     """Those of `fired` that were skipped [TIMER-8]."""
+    ready_version: int = 0
+    """Version of the event after which the current method first wanted a worker; orders requests by age [LOCK-3]."""
 
     def token(self, run_id: RunId) -> Token:
         """The token of the current delivery; only its holder may deliver a result."""
         return Token(run_id, CallId(self.step_execution_id), self.method, self.attempt, self.delivery)
+
+    dispatch_version: int = 0
+    """Version of the last hand-over; its snapshot is the state before it [ATTR-8]."""
+    withheld: dict[str, bytes | None] = {}
+    """Attributes that the current delivery got as references, with the value that somebody overwrote since [ATTR-7]."""
+
+    def lock_keys(self) -> tuple[str, ...]:
+        """Attribute keys that the current method has locked from its first hand-over to its end [LOCK-2]."""
+        options = self.options
+        if options is None:
+            return ()
+        return options.wait_for_locks if self.method is Method.WAIT_FOR else options.execute_locks
 
     def next_timer_at(self) -> int | None:
         """Deadline of the earliest timer of the Wait that has not fired."""
@@ -170,6 +184,13 @@ class RunState(msgspec.Struct, array_like=True, gc=False):
     def execution_id(self) -> RunId:
         """First run of the execution, which names it [WAITAPI-2]."""
         return self.first_run_id or self.run_id
+
+    attribute_bytes: int = 0
+    """Size of all Attribute values."""
+    lending: dict[StepExecutionId, None] = {}
+    """Step executions whose handlers have references to Attributes [ATTR-7]."""
+    locks: dict[str, StepExecutionId] = {}
+    """Attribute keys that are locked, and by whom [LOCK-2]."""
 
     @property
     def is_open(self) -> bool:

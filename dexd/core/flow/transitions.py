@@ -79,6 +79,7 @@ FLOW_TRANSITIONS: tuple[FlowTransition, ...] = (
 
 ANY_PHASE_EVENTS: tuple[type[e.Event], ...] = (
     e.ChannelPublished,
+    e.ChannelMessageDeleted,
     e.AttributesSet,
     e.TimerSkipRequested,
     e.RpcCompleted,

@@ -1,6 +1,6 @@
 """Open calls: what wants a worker, or has one, in this server process."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -29,6 +29,8 @@ class CallStage(IntEnum):
     """A stream has it."""
     DETACHED = 4
     """Its session is gone; the delivery stays current for the resume wait [WIRE-11]."""
+    BLOCKED = 5
+    """Waits for locks, and looks for no worker before it may have all of them [LOCK-3]."""
 
 
 NOBODY = WorkerId("")
@@ -45,6 +47,10 @@ class RpcCall:
     callers: list[CallerId]
     delivery: int = 0
     losses: int = 0
+    version: int = 0
+    """Version before which its snapshot was taken."""
+    withheld: dict[str, bytes] = field(default_factory=dict)
+    """Attributes that it got as references [ATTR-7]."""
 
 
 class Pulse(msgspec.Struct, eq=False, gc=False):
@@ -96,6 +102,8 @@ class Call(msgspec.Struct, eq=False, gc=False):
     token: Token | None = None
     is_accepted: bool = False
     """The worker showed that the handler started [DELIV-3]."""
+    asks: tuple[str, ...] = ()
+    """Attribute keys that it wants locked, while it has not been handed over with them [LOCK-2]."""
     method_deadline: int = 0
     timeout_ms: int = 0
     """Timeout of the method, from hand-over."""
@@ -106,6 +114,18 @@ class Call(msgspec.Struct, eq=False, gc=False):
     def call_id(self) -> CallId | StepExecutionId:
         """What its token names beside the run."""
         return self.key[1]
+
+    @property
+    def has_options(self) -> bool:
+        """Whether it may want locks at all; false for most Steps."""
+        return self.step is None or self.step.options is not None
+
+    @property
+    def lock_keys(self) -> tuple[str, ...]:
+        """Attribute keys that it has locked while a worker has it [LOCK-1]."""
+        if self.rpc is not None:
+            return self.rpc.command.locks
+        return () if self.step is None else self.step.lock_keys()
 
     @property
     def fairness_key(self) -> str:

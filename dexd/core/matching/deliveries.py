@@ -1,6 +1,6 @@
 """What becomes of a delivery: result, failure, decline, loss or timeout [DELIV-1..3, LOST-1..3]."""
 
-from dexd.core.commands import AcceptCall, CompleteCall, DeclineCall, FailCall, Heartbeat
+from dexd.core.commands import AcceptCall, CompleteCall, DeclineCall, FailCall, FetchPart, Heartbeat
 from dexd.core.effects import AcknowledgeResult
 from dexd.core.events import StaleResultRejected, StepDeclined
 from dexd.core.flow.decide_failure import (
@@ -17,6 +17,7 @@ from dexd.core.ids import StepExecutionId, StreamNumber, WorkerId
 from dexd.core.matching.calls import NOT_ACCEPTED, Call, CallStage, step_of
 from dexd.core.matching.deadline_keys import HoldDue
 from dexd.core.matching.dispatcher import Dispatcher
+from dexd.core.matching.fetches import part_for
 from dexd.core.matching.heartbeats import take_unlogged
 from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.matching.sessions import Session, Worker
@@ -90,6 +91,10 @@ class Deliveries:
             call.is_accepted = True
             self._dispatcher.deadlines.arm(call.key, call.method_deadline)
 
+    def fetch(self, turn: Turn, _: Session, command: FetchPart) -> None:
+        """A handler reads what its call did not bring along; only that of a current delivery may [ATTR-7]."""
+        turn.perform(part_for(self._dispatcher.call_of(command.token), command))
+
     def decline(self, turn: Turn, session: Session, command: DeclineCall) -> None:
         """No handler was started: the call goes on looking, and no attempt or delivery is consumed.
 
@@ -117,7 +122,7 @@ class Deliveries:
         step = step_of(call)
         declined = StepDeclined(step.step_execution_id, step.attempt, step.delivery, worker.worker_id, command.reason)
         turn.emit(call.run, declined)
-        self._dispatcher.place(turn, call)
+        self._dispatcher.place_again(turn, call)
 
     def _undecodable(self, turn: Turn, call: Call) -> None:
         """[DELIV-5] The worker could not read this one call; it fails alone."""

@@ -14,6 +14,7 @@ from dexd.core.matching.calls import Call, CallKey, CallStage, step_of
 from dexd.core.matching.deadline_keys import DeadlineKey, HoldDue
 from dexd.core.matching.dispatch_record import dispatched
 from dexd.core.matching.heartbeats import Heartbeats
+from dexd.core.matching.locks import Locks
 from dexd.core.matching.matcher import Matcher
 from dexd.core.matching.sessions import Stream, Worker
 from dexd.core.matching.snapshots import rpc_snapshot, step_snapshot
@@ -34,6 +35,7 @@ class Dispatcher:
         "delivered",
         "heartbeats",
         "is_shutting_down",
+        "locks",
         "matcher",
         "tally",
     )
@@ -46,6 +48,7 @@ class Dispatcher:
         self.calls: dict[CallKey, Call] = {}
         self.delivered: dict[WorkerId, dict[CallKey, Call]] = {}
         """Calls that a worker has, or had when its session broke."""
+        self.locks = Locks(self.deadlines)
         self._freed: list[Stream] = []
         self._eased: dict[WorkerId, Worker] = {}
         """Workers that were full by their own numbers and are so no more."""
@@ -59,10 +62,12 @@ class Dispatcher:
         key: CallKey = (run.run_id, step_execution_id)
         call = self.calls.get(key)
         step = run.steps.get(step_execution_id)
+        if self.locks.held:
+            self.locks.release_ended(key, run)
         if step is None:
             self._drop(turn, key, call, *_cancel_terms(run))
         elif step.phase is StepPhase.READY:
-            if call is None or not call.is_queued:
+            if call is None or not (call.is_queued or call.stage is CallStage.BLOCKED):
                 self._start_attempt(turn, key, call, run, step)
         elif step.phase is StepPhase.RUNNING:
             if call is None:
@@ -99,6 +104,8 @@ class Dispatcher:
             return
         if call.is_delivered:
             self.cancel_delivery(turn, call, reason, grace_ms=grace_ms)
+        if call.asks:
+            self.locks.withdraw(call)
         call.stage = CallStage.HELD
         del self.calls[key]
 
@@ -126,7 +133,18 @@ class Dispatcher:
         call.begin_dispatch(now=turn.now, deadline=turn.now + (min(limit, wait)))
         if avoided is not None:
             call.avoid(avoided, until=turn.now + AVOID_MS)
-        self.matcher.new_ticket(call)
+        if not call.asks:  # a Step whose turn for its locks has come keeps its place [LOCK-3]
+            self.matcher.new_ticket(call)
+        if call.has_options and not self.locks.admit(call):
+            return
+        self.place(turn, call)
+
+    def place_again(self, turn: Turn, call: Call) -> None:
+        """Look on after an offer was declined; the locks that came with it are free again [LOCK-2]."""
+        if call.has_options:
+            self.locks.release_ended(call.key, call.run)
+            if not self.locks.admit(call):
+                return
         self.place(turn, call)
 
     def place(self, turn: Turn, call: Call) -> None:
@@ -203,6 +221,8 @@ class Dispatcher:
             self.tally.sticky += 1
         if call.enqueued_at != now:
             self.tally.note_wait(now - call.enqueued_at)
+        if call.asks:
+            self.locks.take(call)
         step = call.step
         if step is not None:
             turn.emit(call.run, dispatched(call, step, worker, self.matcher, now=now))
@@ -308,6 +328,10 @@ class Dispatcher:
 
     def offer_freed(self, turn: Turn) -> bool:
         """Let streams freed in this turn take calls; False when there were none."""
+        if self.locks.is_anything_free:
+            for call in self.locks.take_next():
+                self.start_dispatch(turn, call)
+            return True
         if not (self._freed or self._eased):
             return False
         freed, self._freed = self._freed, []

@@ -3,9 +3,11 @@
 Nothing of a call is in the log before it has effects.
 """
 
+from msgspec.structs import replace
+
 from dexd.core.commands import AbandonRpc, InvokeRpc
 from dexd.core.effects import AnswerRpc
-from dexd.core.flow.decide_external import refuse_other_run, remembered
+from dexd.core.flow.decide_external import refuse_closed, refuse_other_run, remembered
 from dexd.core.flow.decide_rpc import decide_rpc_completed
 from dexd.core.flow.state import RunState
 from dexd.core.ids import CallerId, RunId, WorkerId, rpc_call_id
@@ -31,6 +33,8 @@ class RpcDesk:
 
     def invoke(self, turn: Turn, run: RunState, command: InvokeRpc) -> None:
         """Begin a call, join the equal one that is under way, or give the stored answer [RPC-12]."""
+        if command.is_resolving:
+            command = self._resolve(run, command)
         refused = refuse_other_run(run, command.run_id)
         known = remembered(run, command.request_id, command.digest)
         if refused is not None:
@@ -40,10 +44,31 @@ class RpcDesk:
         else:
             self._begin_or_join(turn, run, command)
 
+    def _resolve(self, run: RunState, command: InvokeRpc) -> InvokeRpc:
+        """Take what connected workers say of the RPC; the newest ones may say more than the older ones."""
+        for worker in reversed(self._dispatcher.matcher.workers.values()):
+            capability = worker.capabilities.get(run.flow_type)
+            terms = None if capability is None else capability.rpc_terms.get(command.name)
+            if terms is not None:
+                return replace(command, locks=terms.locks, is_transactional=terms.is_transactional)
+        return command
+
+    def _refuse_terms(self, run: RunState, command: InvokeRpc) -> Rejection | None:
+        """[RPC-5, LOCK-4] With locks or as a transaction the Flow must be active, and no lock busy, before the call."""
+        if not _needs_active_flow(command):
+            return None
+        refused = refuse_closed(run)
+        busy = self._dispatcher.locks.holder(run.run_id, command.locks)
+        return refused if refused is not None or busy is None else _lock_conflict(run, command, *busy)
+
     def _begin_or_join(self, turn: Turn, run: RunState, command: InvokeRpc) -> None:
         key = (run.run_id, rpc_call_id(command.request_id))
         call = self._dispatcher.calls.get(key)
         if call is None or call.rpc is None:
+            refused = self._refuse_terms(run, command)
+            if refused is not None:
+                turn.perform(AnswerRpc(command.caller, refused))
+                return
             rpc = RpcCall(command, [command.caller])
             call = self._dispatcher.calls[key] = Call(key, run, Method.RPC, command.name, rpc=rpc)
             self._by_run.setdefault(run.run_id, {})[key] = call
@@ -70,7 +95,7 @@ class RpcDesk:
         command = rpc.command
         decided = decide_rpc_completed(
             call.run,
-            command.name,
+            command,
             response,
             request=RequestRecord(command.request_id, command.digest, response.output),
             worker_id=worker_id,
@@ -98,8 +123,9 @@ class RpcDesk:
         """A worker declined the offer, which does not count as a delivery; another one may take it [CAP-2]."""
         rpc = _rpc(call)
         rpc.delivery -= 1
+        self._release_locks(call)
         if rpc.callers:
-            self._dispatcher.place(turn, call)
+            self._dispatcher.place_again(turn, call)
         else:
             self._finish(turn, call, b"")
 
@@ -130,7 +156,7 @@ class RpcDesk:
         A run that failed and is followed by another is not worth reading: there all of them are answered.
         """
         for call in list(self._by_run.get(run.run_id, {}).values()):
-            if call.is_delivered or run.next_run_id:
+            if call.is_delivered or run.next_run_id or _needs_active_flow(_rpc(call).command):
                 self._dispatcher.cancel_delivery(turn, call, "FLOW_CLOSED")
                 message = f"Flow {run.flow_id!r} became {run.status.name} while RPC {call.name!r} was in flight"
                 fields = {"flow_id": run.flow_id, "status": run.status.name, "rpc": call.name}
@@ -139,7 +165,26 @@ class RpcDesk:
     def _refuse(self, turn: Turn, call: Call, code: Code, message: str) -> None:
         self._finish(turn, call, Rejection(code, message, {"flow_id": call.run.flow_id, "rpc": call.name}))
 
+    def refuse_conflicts(self, turn: Turn) -> None:
+        """Somebody else got a lock while these calls looked for a worker; they do not wait [LOCK-4]."""
+        locks = self._dispatcher.locks
+        conflicts, locks.conflicts = locks.conflicts, []
+        for call in conflicts:
+            rpc = _rpc(call)
+            busy = locks.holder(call.run.run_id, rpc.command.locks)
+            # The Flow may have closed in the same turn, which answers the call and frees all its locks.
+            if busy is not None and self._dispatcher.calls.get(call.key) is call:
+                self._finish(turn, call, _lock_conflict(call.run, rpc.command, *busy))
+
+    def _release_locks(self, call: Call) -> None:
+        locks = self._dispatcher.locks
+        if call.asks:
+            locks.withdraw(call)
+        elif call.key in locks.held:
+            locks.release(call.key)
+
     def _finish(self, turn: Turn, call: Call, answer: bytes | Rejection) -> None:
+        self._release_locks(call)
         self._dispatcher.deadlines.disarm(call.key)
         del self._dispatcher.calls[call.key]
         call.stage = CallStage.HELD
@@ -159,6 +204,19 @@ class RpcDesk:
 def _rpc(call: Call) -> RpcCall:
     assert call.rpc is not None
     return call.rpc
+
+
+def _needs_active_flow(command: InvokeRpc) -> bool:
+    """With locks, or as a transaction, it never reads a closed Flow [RPC-5]."""
+    return command.is_transactional or bool(command.locks)
+
+
+def _lock_conflict(run: RunState, command: InvokeRpc, lock: str, holder: str) -> Rejection:
+    return Rejection(
+        Code.RPC_LOCK_CONFLICT,
+        f"RPC {command.name!r} of Flow {run.flow_id!r} locks Attribute {lock!r}, which {holder} has locked",
+        {"flow_id": run.flow_id, "rpc": command.name, "lock": lock, "holder": holder},
+    )
 
 
 def _conflict(run: RunState, command: InvokeRpc) -> Rejection:

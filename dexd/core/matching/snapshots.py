@@ -1,7 +1,11 @@
 """What a handler gets to see: one call with the Flow as it stands at hand-over [ATTR-6, ATTR-8]."""
 
+from collections.abc import Container, Mapping
+
+from dexd.core.config import INLINE_VALUE_BYTES_MAX
 from dexd.core.effects import CallSnapshot
 from dexd.core.flow.state import RunState, StepExecution
+from dexd.core.flow.withholding import withheld_keys
 from dexd.core.matching.calls import Call
 from dexd.core.values import Method, Token
 
@@ -9,6 +13,7 @@ from dexd.core.values import Method, Token
 def step_snapshot(run: RunState, step: StepExecution, token: Token) -> CallSnapshot:
     """A Step method's call; results and locals reach execute only [STEP-5, WAIT-11]."""
     is_execute = step.method is Method.EXECUTE
+    withheld, options = step.withheld, step.options
     return CallSnapshot(
         token,
         run.flow_id,
@@ -20,19 +25,27 @@ def step_snapshot(run: RunState, step: StepExecution, token: Token) -> CallSnaps
         step.first_attempt_at,
         step.deadline,
         step.from_step,
-        dict(run.attributes),
+        _without(run.attributes, withheld) if withheld else dict(run.attributes),
         _channel_sizes(run) if run.channels else {},
         step.results if is_execute else (),
         step.locals if is_execute else {},
         step.recovery_error,
         is_execute and step.wait_for_failed,
         step.heartbeat,
-        0 if step.options is None else step.options.heartbeat_timeout_ms or 0,
+        0 if options is None else options.heartbeat_timeout_ms or 0,
+        tuple(withheld) if withheld else (),
+        options.preload if withheld and options is not None else (),
     )
 
 
 def rpc_snapshot(run: RunState, call: Call, token: Token, request_input: bytes, *, now: int) -> CallSnapshot:
-    """An RPC's call."""
+    """An RPC's call; what it gets as references is kept with it, because nothing of it is in the log [ATTR-7]."""
+    rpc = call.rpc
+    assert rpc is not None
+    rpc.version = run.version + 1
+    rpc.withheld = {}
+    if run.attribute_bytes > INLINE_VALUE_BYTES_MAX:
+        rpc.withheld = {key: run.attributes[key] for key in withheld_keys(run.attributes)}
     return CallSnapshot(
         token=token,
         flow_id=run.flow_id,
@@ -44,9 +57,14 @@ def rpc_snapshot(run: RunState, call: Call, token: Token, request_input: bytes, 
         first_attempt_at=now,
         deadline=call.method_deadline,
         from_step="",
-        attributes=dict(run.attributes),
+        attributes=_without(run.attributes, rpc.withheld),
         channel_sizes=_channel_sizes(run),
+        references=tuple(rpc.withheld),
     )
+
+
+def _without(attributes: Mapping[str, bytes], withheld: Container[str]) -> dict[str, bytes]:
+    return {key: value for key, value in attributes.items() if key not in withheld}
 
 
 def _channel_sizes(run: RunState) -> dict[str, int]:

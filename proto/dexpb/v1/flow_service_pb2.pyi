@@ -235,6 +235,9 @@ class StepOptions(_message.Message):
     WAIT_FOR_DURABILITY_FIELD_NUMBER: _builtins.int
     EXECUTE_DURABILITY_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_LOCKS_FIELD_NUMBER: _builtins.int
+    EXECUTE_LOCKS_FIELD_NUMBER: _builtins.int
+    PRELOAD_FIELD_NUMBER: _builtins.int
     wait_for_timeout_ms: _builtins.int
     """Timeout of one wait_for call, from hand-over."""
     execute_timeout_ms: _builtins.int
@@ -265,6 +268,18 @@ class StepOptions(_message.Message):
     def recovery(self) -> Global___RecoveryStep:
         """Takes over when execute has no attempt left; unset fails the Flow."""
 
+    @_builtins.property
+    def wait_for_locks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Attribute keys that wait_for has locked [LOCK-1]."""
+
+    @_builtins.property
+    def execute_locks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Attribute keys that execute has locked."""
+
+    @_builtins.property
+    def preload(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of Attributes and AttributeMaps whose values the worker fetches before the call [ATTR-7]."""
+
     def __init__(
         self,
         *,
@@ -279,10 +294,13 @@ class StepOptions(_message.Message):
         wait_for_durability: _builtins.int | None = ...,
         execute_durability: _builtins.int | None = ...,
         priority: _builtins.int | None = ...,
+        wait_for_locks: _abc.Iterable[_builtins.str] | None = ...,
+        execute_locks: _abc.Iterable[_builtins.str] | None = ...,
+        preload: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_execute_durability", b"_execute_durability", "_execute_retry", b"_execute_retry", "_execute_timeout_ms", b"_execute_timeout_ms", "_heartbeat_timeout_ms", b"_heartbeat_timeout_ms", "_priority", b"_priority", "_recovery", b"_recovery", "_wait_for_durability", b"_wait_for_durability", "_wait_for_retry", b"_wait_for_retry", "_wait_for_timeout_ms", b"_wait_for_timeout_ms", "execute_durability", b"execute_durability", "execute_retry", b"execute_retry", "execute_timeout_ms", b"execute_timeout_ms", "heartbeat_timeout_ms", b"heartbeat_timeout_ms", "priority", b"priority", "recovery", b"recovery", "wait_for_durability", b"wait_for_durability", "wait_for_retry", b"wait_for_retry", "wait_for_timeout_ms", b"wait_for_timeout_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_execute_durability", b"_execute_durability", "_execute_retry", b"_execute_retry", "_execute_timeout_ms", b"_execute_timeout_ms", "_heartbeat_timeout_ms", b"_heartbeat_timeout_ms", "_priority", b"_priority", "_recovery", b"_recovery", "_wait_for_durability", b"_wait_for_durability", "_wait_for_retry", b"_wait_for_retry", "_wait_for_timeout_ms", b"_wait_for_timeout_ms", "execute_durability", b"execute_durability", "execute_retry", b"execute_retry", "execute_timeout_ms", b"execute_timeout_ms", "heartbeat_timeout_ms", b"heartbeat_timeout_ms", "non_retryable_errors", b"non_retryable_errors", "priority", b"priority", "recovery", b"recovery", "wait_for_durability", b"wait_for_durability", "wait_for_failure", b"wait_for_failure", "wait_for_retry", b"wait_for_retry", "wait_for_timeout_ms", b"wait_for_timeout_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_execute_durability", b"_execute_durability", "_execute_retry", b"_execute_retry", "_execute_timeout_ms", b"_execute_timeout_ms", "_heartbeat_timeout_ms", b"_heartbeat_timeout_ms", "_priority", b"_priority", "_recovery", b"_recovery", "_wait_for_durability", b"_wait_for_durability", "_wait_for_retry", b"_wait_for_retry", "_wait_for_timeout_ms", b"_wait_for_timeout_ms", "execute_durability", b"execute_durability", "execute_locks", b"execute_locks", "execute_retry", b"execute_retry", "execute_timeout_ms", b"execute_timeout_ms", "heartbeat_timeout_ms", b"heartbeat_timeout_ms", "non_retryable_errors", b"non_retryable_errors", "preload", b"preload", "priority", b"priority", "recovery", b"recovery", "wait_for_durability", b"wait_for_durability", "wait_for_failure", b"wait_for_failure", "wait_for_locks", b"wait_for_locks", "wait_for_retry", b"wait_for_retry", "wait_for_timeout_ms", b"wait_for_timeout_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__execute_durability: _TypeAlias = _typing.Literal["execute_durability"]  # noqa: Y015
     _WhichOneofArgType__execute_durability: _TypeAlias = _typing.Literal["_execute_durability", b"_execute_durability"]  # noqa: Y015
@@ -1002,6 +1020,149 @@ class PublishReply(_message.Message):
 Global___PublishReply: _TypeAlias = PublishReply  # noqa: Y015
 
 @_typing.final
+class ListChannelMessagesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FLOW_ID_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    AFTER_MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    flow_id: _builtins.str
+    """The Flow ID."""
+    run_id: _builtins.str
+    """One run of the Flow ID; empty is the latest."""
+    channel: _builtins.str
+    """Channel key; for a map name, NUL, instance."""
+    after_message_id: _builtins.str
+    """Messages after this message ID; empty begins with the oldest."""
+    page_size: _builtins.int
+    """1..1,000, default 1,000; a page also ends at 4 MiB, but holds at least one message."""
+    def __init__(
+        self,
+        *,
+        flow_id: _builtins.str = ...,
+        run_id: _builtins.str = ...,
+        channel: _builtins.str = ...,
+        after_message_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_message_id", b"after_message_id", "channel", b"channel", "flow_id", b"flow_id", "page_size", b"page_size", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListChannelMessagesRequest: _TypeAlias = ListChannelMessagesRequest  # noqa: Y015
+
+@_typing.final
+class PendingMessage(_message.Message):
+    """One message that nobody has consumed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    PUBLISHED_AT_FIELD_NUMBER: _builtins.int
+    message_id: _builtins.str
+    """Unique in the run, ascending."""
+    value: _builtins.bytes
+    """The value."""
+    published_at: _builtins.int
+    """When it was published."""
+    def __init__(
+        self,
+        *,
+        message_id: _builtins.str = ...,
+        value: _builtins.bytes = ...,
+        published_at: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_id", b"message_id", "published_at", b"published_at", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PendingMessage: _TypeAlias = PendingMessage  # noqa: Y015
+
+@_typing.final
+class ListChannelMessagesReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    HAS_MORE_FIELD_NUMBER: _builtins.int
+    has_more: _builtins.bool
+    """Whether more messages follow."""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___PendingMessage]:
+        """The page."""
+
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[Global___PendingMessage] | None = ...,
+        has_more: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["has_more", b"has_more", "messages", b"messages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListChannelMessagesReply: _TypeAlias = ListChannelMessagesReply  # noqa: Y015
+
+@_typing.final
+class DeleteChannelMessageRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FLOW_ID_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    flow_id: _builtins.str
+    """The Flow ID."""
+    run_id: _builtins.str
+    """One run of the Flow ID; empty is the latest."""
+    channel: _builtins.str
+    """Channel key; for a map name, NUL, instance."""
+    message_id: _builtins.str
+    """The message."""
+    request_id: _builtins.str
+    """Repeats with the same ID and content get the first answer; empty makes the server mint one."""
+    def __init__(
+        self,
+        *,
+        flow_id: _builtins.str = ...,
+        run_id: _builtins.str = ...,
+        channel: _builtins.str = ...,
+        message_id: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "flow_id", b"flow_id", "message_id", b"message_id", "request_id", b"request_id", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteChannelMessageRequest: _TypeAlias = DeleteChannelMessageRequest  # noqa: Y015
+
+@_typing.final
+class DeleteChannelMessageReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteChannelMessageReply: _TypeAlias = DeleteChannelMessageReply  # noqa: Y015
+
+@_typing.final
 class GetAttributeRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1114,6 +1275,9 @@ class InvokeRpcRequest(_message.Message):
     INPUT_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    LOCKS_FIELD_NUMBER: _builtins.int
+    IS_TRANSACTIONAL_FIELD_NUMBER: _builtins.int
+    RESOLVE_TERMS_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
     """The Flow ID."""
     run_id: _builtins.str
@@ -1126,6 +1290,14 @@ class InvokeRpcRequest(_message.Message):
     """Repeats with the same ID and content get the first answer; empty makes the server mint one."""
     timeout_ms: _builtins.int
     """Handler timeout from hand-over, 0 = 10 s, at most 60 s [RPC-7]."""
+    is_transactional: _builtins.bool
+    """All that the handler asks for must be possible, or nothing of it is done [RPC-5]."""
+    resolve_terms: _builtins.bool
+    """Take locks and transactionality from what registered workers said; for callers without the Flow's code."""
+    @_builtins.property
+    def locks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Attribute keys that the handler has locked [LOCK-1]."""
+
     def __init__(
         self,
         *,
@@ -1135,10 +1307,13 @@ class InvokeRpcRequest(_message.Message):
         input: _builtins.bytes = ...,
         request_id: _builtins.str = ...,
         timeout_ms: _builtins.int = ...,
+        locks: _abc.Iterable[_builtins.str] | None = ...,
+        is_transactional: _builtins.bool = ...,
+        resolve_terms: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["flow_id", b"flow_id", "input", b"input", "name", b"name", "request_id", b"request_id", "run_id", b"run_id", "timeout_ms", b"timeout_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["flow_id", b"flow_id", "input", b"input", "is_transactional", b"is_transactional", "locks", b"locks", "name", b"name", "request_id", b"request_id", "resolve_terms", b"resolve_terms", "run_id", b"run_id", "timeout_ms", b"timeout_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

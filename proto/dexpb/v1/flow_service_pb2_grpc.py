@@ -64,6 +64,16 @@ class FlowServiceStub:
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.PublishRequest.SerializeToString,
                 response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.PublishReply.FromString,
                 _registered_method=True)
+        self.ListChannelMessages = channel.unary_unary(
+                '/dexpb.v1.FlowService/ListChannelMessages',
+                request_serializer=dexpb_dot_v1_dot_flow__service__pb2.ListChannelMessagesRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.ListChannelMessagesReply.FromString,
+                _registered_method=True)
+        self.DeleteChannelMessage = channel.unary_unary(
+                '/dexpb.v1.FlowService/DeleteChannelMessage',
+                request_serializer=dexpb_dot_v1_dot_flow__service__pb2.DeleteChannelMessageRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.DeleteChannelMessageReply.FromString,
+                _registered_method=True)
         self.GetAttribute = channel.unary_unary(
                 '/dexpb.v1.FlowService/GetAttribute',
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.GetAttributeRequest.SerializeToString,
@@ -156,6 +166,20 @@ class FlowServiceServicer:
 
     def Publish(self, request, context):
         """Publishes messages to one Channel, atomically and in order [CHAN-2].
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListChannelMessages(self, request, context):
+        """A page of one Channel's pending messages, oldest first; also of a closed Flow [CHAN-9].
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteChannelMessage(self, request, context):
+        """Deletes one pending message [CHAN-9].
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -264,6 +288,16 @@ def add_FlowServiceServicer_to_server(servicer, server):
                     servicer.Publish,
                     request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.PublishRequest.FromString,
                     response_serializer=dexpb_dot_v1_dot_flow__service__pb2.PublishReply.SerializeToString,
+            ),
+            'ListChannelMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListChannelMessages,
+                    request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.ListChannelMessagesRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_flow__service__pb2.ListChannelMessagesReply.SerializeToString,
+            ),
+            'DeleteChannelMessage': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteChannelMessage,
+                    request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.DeleteChannelMessageRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_flow__service__pb2.DeleteChannelMessageReply.SerializeToString,
             ),
             'GetAttribute': grpc.unary_unary_rpc_method_handler(
                     servicer.GetAttribute,
@@ -478,6 +512,60 @@ class FlowService:
             '/dexpb.v1.FlowService/Publish',
             dexpb_dot_v1_dot_flow__service__pb2.PublishRequest.SerializeToString,
             dexpb_dot_v1_dot_flow__service__pb2.PublishReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListChannelMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.FlowService/ListChannelMessages',
+            dexpb_dot_v1_dot_flow__service__pb2.ListChannelMessagesRequest.SerializeToString,
+            dexpb_dot_v1_dot_flow__service__pb2.ListChannelMessagesReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteChannelMessage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.FlowService/DeleteChannelMessage',
+            dexpb_dot_v1_dot_flow__service__pb2.DeleteChannelMessageRequest.SerializeToString,
+            dexpb_dot_v1_dot_flow__service__pb2.DeleteChannelMessageReply.FromString,
             options,
             channel_credentials,
             insecure,

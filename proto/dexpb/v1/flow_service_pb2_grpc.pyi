@@ -48,6 +48,10 @@ class FlowServiceStub:
     """The history as it grows, until the Flow is closed."""
     Publish: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.PublishRequest, _flow_service_pb2.PublishReply]
     """Publishes messages to one Channel, atomically and in order [CHAN-2]."""
+    ListChannelMessages: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.ListChannelMessagesRequest, _flow_service_pb2.ListChannelMessagesReply]
+    """A page of one Channel's pending messages, oldest first; also of a closed Flow [CHAN-9]."""
+    DeleteChannelMessage: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.DeleteChannelMessageRequest, _flow_service_pb2.DeleteChannelMessageReply]
+    """Deletes one pending message [CHAN-9]."""
     GetAttribute: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.GetAttributeRequest, _flow_service_pb2.GetAttributeReply]
     """One Attribute value; also of a closed Flow while retained [ATTR-5]."""
     SetAttribute: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.SetAttributeRequest, _flow_service_pb2.SetAttributeReply]
@@ -86,6 +90,10 @@ class FlowServiceAsyncStub(FlowServiceStub):
     """The history as it grows, until the Flow is closed."""
     Publish: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.PublishRequest, _flow_service_pb2.PublishReply]  # type: ignore[assignment]
     """Publishes messages to one Channel, atomically and in order [CHAN-2]."""
+    ListChannelMessages: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.ListChannelMessagesRequest, _flow_service_pb2.ListChannelMessagesReply]  # type: ignore[assignment]
+    """A page of one Channel's pending messages, oldest first; also of a closed Flow [CHAN-9]."""
+    DeleteChannelMessage: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.DeleteChannelMessageRequest, _flow_service_pb2.DeleteChannelMessageReply]  # type: ignore[assignment]
+    """Deletes one pending message [CHAN-9]."""
     GetAttribute: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.GetAttributeRequest, _flow_service_pb2.GetAttributeReply]  # type: ignore[assignment]
     """One Attribute value; also of a closed Flow while retained [ATTR-5]."""
     SetAttribute: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.SetAttributeRequest, _flow_service_pb2.SetAttributeReply]  # type: ignore[assignment]
@@ -157,6 +165,22 @@ class FlowServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_flow_service_pb2.PublishReply, _abc.Awaitable[_flow_service_pb2.PublishReply]]:
         """Publishes messages to one Channel, atomically and in order [CHAN-2]."""
+
+    @_abc_1.abstractmethod
+    def ListChannelMessages(
+        self,
+        request: _flow_service_pb2.ListChannelMessagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_flow_service_pb2.ListChannelMessagesReply, _abc.Awaitable[_flow_service_pb2.ListChannelMessagesReply]]:
+        """A page of one Channel's pending messages, oldest first; also of a closed Flow [CHAN-9]."""
+
+    @_abc_1.abstractmethod
+    def DeleteChannelMessage(
+        self,
+        request: _flow_service_pb2.DeleteChannelMessageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_flow_service_pb2.DeleteChannelMessageReply, _abc.Awaitable[_flow_service_pb2.DeleteChannelMessageReply]]:
+        """Deletes one pending message [CHAN-9]."""
 
     @_abc_1.abstractmethod
     def GetAttribute(

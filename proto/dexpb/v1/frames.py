@@ -120,6 +120,19 @@ class StepOptions(msgspec.Struct, array_like=True, frozen=True):
     """DURABILITY_*; None means that of the Flow [CFG-3]."""
     priority: int | None = None
     """1 (first) to 5; None means that of the Flow [LIMIT-7.7]."""
+    wait_for_locks: tuple[str, ...] = ()
+    """Attribute keys that wait_for has locked [LOCK-1]."""
+    execute_locks: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
+    """Names of Attributes and AttributeMaps whose values the worker fetches before the call [ATTR-7]."""
+
+
+class RpcDescriptor(msgspec.Struct, array_like=True, frozen=True):
+    """What the server must know of an RPC before it may hand out a call."""
+
+    name: str
+    locks: tuple[str, ...] = ()
+    is_transactional: bool = False
 
 
 class StepDescriptor(msgspec.Struct, array_like=True, frozen=True):
@@ -137,6 +150,8 @@ class FlowDescriptor(msgspec.Struct, array_like=True, frozen=True):
     start_step: StepDescriptor | None
     step_types: tuple[str, ...] = ()
     rpc_names: tuple[str, ...] = ()
+    rpcs: tuple[RpcDescriptor, ...] = ()
+    """Those that lock Attributes or are transactional; the others need no more than their name."""
 
 
 class RunningCall(msgspec.Struct, array_like=True, frozen=True):
@@ -297,6 +312,10 @@ class Output(msgspec.Struct, array_like=True, frozen=True, tag=6):
     recorded: tuple[tuple[str, bytes], ...] = ()
     output: bytes = b""
     next_steps: tuple[Movement, ...] = ()
+    deletions: tuple[tuple[str, str], ...] = ()
+    """Channel key and message ID of pending messages to delete [CHAN-8]."""
+    canceling: tuple[str, ...] = ()
+    """Step types that an RPC cancels [RPC-2]."""
 
 
 class Failed(msgspec.Struct, array_like=True, frozen=True, tag=7):
@@ -324,6 +343,21 @@ class Pong(msgspec.Struct, array_like=True, frozen=True, tag=9):
 
 class Goodbye(msgspec.Struct, array_like=True, frozen=True, tag=10):
     """The worker takes no more calls on this session; running ones still answer [DRAIN-1]."""
+
+
+class Fetch(msgspec.Struct, array_like=True, frozen=True, tag=11):
+    """A running handler reads what its Assign only refers to [ATTR-7], or a Channel's messages [CHAN-8]."""
+
+    fetch: int
+    """Chosen by the worker, unique among its unanswered ones."""
+    token: Token
+    key: str
+    """Attribute or Channel key."""
+    is_channel: bool = False
+    offset: int = 0
+    """Attribute: how many bytes of the value the worker has."""
+    after: str = ""
+    """Channel: ID of the last message that the worker has."""
 
 
 # ---- server -> worker -------------------------------------------------------------------------------------------
@@ -385,6 +419,23 @@ class Assign(msgspec.Struct, array_like=True, frozen=True, tag=35):
     """Newest heartbeat value of earlier deliveries and attempts of this method; ``b""`` is none [HB-2]."""
     heartbeat_timeout_ms: int = 0
     """The handler must send a heartbeat at least this often; 0 is never [HB-1]."""
+    references: tuple[str, ...] = ()
+    """Attributes that are set and too large to come along; Fetch gives their values as of now [ATTR-7]."""
+    preload: tuple[str, ...] = ()
+    """Names of Attributes and maps among them that a Step wants fetched before it is called."""
+
+
+class Fetched(msgspec.Struct, array_like=True, frozen=True, tag=41):
+    """Answer to Fetch: the next bytes of a value, or messages, oldest first."""
+
+    fetch: int
+    token: Token
+    data: bytes = b""
+    messages: tuple[tuple[str, bytes, int], ...] = ()
+    """Message ID, value and instant of publication."""
+    has_more: bool = False
+    refusal: str = ""
+    """Set instead of the rest: STALE when the delivery is not current any more, or NOT_WITHHELD."""
 
 
 class Cancel(msgspec.Struct, array_like=True, frozen=True, tag=36):
@@ -431,8 +482,8 @@ class Ack(msgspec.Struct, array_like=True, frozen=True, tag=40):
 
 
 WorkerFrame: TypeAlias = (
-    Hello | OpenStream | CloseStream | Decline | Accepted | Output | Failed | Heartbeat | Pong | Goodbye
+    Hello | OpenStream | CloseStream | Decline | Accepted | Output | Failed | Heartbeat | Pong | Goodbye | Fetch
 )
 ServerFrame: TypeAlias = (
-    Welcome | StreamOpened | StreamRejected | Assign | Cancel | Ping | Reconnect | StreamClosed | Ack
+    Welcome | StreamOpened | StreamRejected | Assign | Cancel | Ping | Reconnect | StreamClosed | Ack | Fetched
 )

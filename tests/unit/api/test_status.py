@@ -20,6 +20,8 @@ CALLS_THE_SDK_TELLS_APART = {
     Code.FLOW_NOT_FOUND: (sdk_errors.FlowNotFoundError, "NOT_FOUND"),
     Code.WORKER_API_ERROR: (sdk_errors.WorkerInvocationError, "FAILED_PRECONDITION"),
     Code.NO_WORKER_AVAILABLE: (sdk_errors.NoWorkerAvailableError, "UNAVAILABLE"),
+    Code.RPC_LOCK_CONFLICT: (sdk_errors.RpcLockConflictError, "ABORTED"),
+    Code.CHANNEL_MESSAGE_NOT_FOUND: (sdk_errors.ChannelMessageNotFoundError, "NOT_FOUND"),
     Code.LONG_POLL_TIMEOUT: (sdk_errors.LongPollTimeoutError, "DEADLINE_EXCEEDED"),
     Code.VALUE_TOO_LARGE: (sdk_errors.ValueTooLargeError, "RESOURCE_EXHAUSTED"),
 }

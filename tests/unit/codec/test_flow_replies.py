@@ -14,18 +14,22 @@ from dexd.codec.views import (
     HistoryPage,
     ListPage,
     StepWait,
+    message_page,
     summary_of_row,
 )
-from dexd.core.ids import FlowId, RunId
+from dexd.core.flow.state import RunState
+from dexd.core.ids import FlowId, RequestId, RunId, StreamId
 from dexd.core.outcome import (
     AttributeAccepted,
     FlowReply,
+    MessageDeleted,
     PublishAccepted,
     SkipTimerResult,
     StartFlowAccepted,
     StopFlowResult,
 )
 from dexd.core.values import Completion, FlowErrorType, FlowStatus, SkipOutcome, StepOutcome
+from dexd.core.values import Message as Queued
 from dexd.log.event_log import ListedRun, RunFilter, RunRow
 from dexpb.v1 import flow_service_pb2 as pb
 
@@ -50,6 +54,7 @@ FAILED = FlowSummary(
         (StartFlowAccepted(RunId("r")), pb.StartFlowReply(run_id="r")),
         (PublishAccepted(("m1", "m2")), pb.PublishReply(message_ids=["m1", "m2"])),
         (AttributeAccepted(), pb.SetAttributeReply()),
+        (MessageDeleted(), pb.DeleteChannelMessageReply()),
         (SkipTimerResult(SkipOutcome.REMEMBERED), pb.SkipTimerReply(outcome="REMEMBERED")),
         (StopFlowResult(True, FlowStatus.CANCELED), pb.StopFlowReply(outcome="APPLIED", status="CANCELED")),
         (StopFlowResult(False, FlowStatus.COMPLETED), pb.StopFlowReply(outcome="ALREADY_CLOSED", status="COMPLETED")),
@@ -131,3 +136,24 @@ def test_wait_for_a_step_tells_its_outcome_or_nothing() -> None:
 def test_rpc_output_is_passed_on() -> None:
     """[RPC-1] The handler's output as it is."""
     assert replies.from_rpc_output(b"[1]") == pb.InvokeRpcReply(output=b"[1]")
+
+
+def test_chan_9_pending_messages_are_shown_in_pages_of_4_mib() -> None:
+    """[HIST-5] A page holds at least one message, however large; a message that is gone is still a place to go on."""
+    queue = [Queued(f"m{number}", b"x" * 10, number) for number in range(5)]
+    run = RunState(FlowId("f"), RunId("r"), StreamId(1), "Order", 1, 0, RequestId("q"), b"", 0, channels={"c": queue})
+
+    def page(after: str = "", count_max: int = 9, bytes_max: int = 99) -> tuple[list[str], bool]:
+        shown = replies.from_messages(message_page(run, "c", after=after, count_max=count_max, bytes_max=bytes_max))
+        return [message.message_id for message in shown.messages], shown.has_more
+
+    assert page() == (["m0", "m1", "m2", "m3", "m4"], False)
+    assert page(count_max=2) == (["m0", "m1"], True)
+    assert page("m1", bytes_max=20) == (["m2", "m3"], True)
+    assert page("m3", bytes_max=1) == (["m4"], False)
+    assert page("m25") == (["m3", "m4"], False)
+    assert page("m4") == ([], False)
+    empty = message_page(run, "d", after="", count_max=9, bytes_max=9)
+    assert replies.from_messages(empty) == pb.ListChannelMessagesReply()
+    (first,) = replies.from_messages(message_page(run, "c", after="", count_max=1, bytes_max=9)).messages
+    assert first == pb.PendingMessage(message_id="m0", value=b"x" * 10, published_at=0)

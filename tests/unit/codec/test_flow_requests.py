@@ -308,6 +308,9 @@ COMMANDS: dict[str, Callable[[Any], Any]] = {
     "skip": lambda fields: requests.to_skip_timer(
         pb.SkipTimerRequest(**{"flow_id": "f", "step_execution_id": "A-1", **fields}), FRESH
     ),
+    "delete": lambda fields: requests.to_delete_message(
+        pb.DeleteChannelMessageRequest(**{"flow_id": "f", "channel": "c", "message_id": "m", **fields}), FRESH
+    ),
     "rpc": lambda fields: to_rpc(**fields),
 }
 
@@ -327,6 +330,9 @@ COMMANDS: dict[str, Callable[[Any], Any]] = {
         ("skip", {"condition_index": -1}, "condition_index"),
         ("skip", {"condition_index": 1_000}, "condition_index"),
         ("skip", {"condition_id": "x", "condition_index": 1}, "condition_index"),
+        ("delete", {"channel": "a\0"}, "channel"),
+        ("delete", {"message_id": ""}, "message_id"),
+        ("rpc", {"locks": ["a", "a"]}, "locks"),
         ("rpc", {"name": "sys:x"}, "name"),
         ("rpc", {"timeout_ms": 60_001}, "timeout_ms"),
         ("rpc", {"timeout_ms": -1}, "timeout_ms"),
@@ -335,6 +341,13 @@ COMMANDS: dict[str, Callable[[Any], Any]] = {
 def test_command_with_a_field_out_of_range_is_refused(verb: str, fields: dict[str, Any], field: str) -> None:
     """[GEN-2, ERR-B] Nothing is stored, the field is named."""
     refusal(COMMANDS[verb](fields), field)
+
+
+def test_lock_1_an_rpc_says_what_it_locks_or_leaves_it_to_the_workers() -> None:
+    """[RPC-5]"""
+    command = to_rpc(locks=["a", "m\0k"], is_transactional=True)(CallerId(9))
+    assert (command.locks, command.is_transactional, command.is_resolving) == (("a", "m\0k"), True, False)
+    assert to_rpc(resolve_terms=True)(CallerId(9)).is_resolving
 
 
 def test_timer_8_a_timer_is_named_by_condition_id_or_index() -> None:
@@ -446,3 +459,18 @@ def test_token_stays_valid_from_page_to_page() -> None:
 def test_list_with_a_field_out_of_range_is_refused(fields: dict[str, Any], field: str) -> None:
     """[ERR-A] With the allowed values."""
     refusal(requests.to_list_query(pb.ListFlowsRequest(**fields)), field)
+
+
+def test_chan_9_a_page_of_messages_is_asked_for_by_the_last_one_seen() -> None:
+    """[HIST-5] At most 1,000 in one page."""
+    query = requests.to_messages_query(
+        pb.ListChannelMessagesRequest(flow_id="f", channel="c\0k", after_message_id="m", page_size=7)
+    )
+    assert query == requests.MessagesQuery(requests.RunKey(FlowId("f"), None), "c\0k", "m", 7)
+    whole = requests.to_messages_query(pb.ListChannelMessagesRequest(flow_id="f", channel="c"))
+    assert isinstance(whole, requests.MessagesQuery)
+    assert (whole.after, whole.limit) == ("", 1_000)
+    valid: dict[str, Any] = {"flow_id": "f", "channel": "c"}
+    for field, wrong in (("flow_id", ""), ("channel", ""), ("page_size", 1_001)):
+        request = pb.ListChannelMessagesRequest(**valid | {field: wrong})
+        refusal(requests.to_messages_query(request), field)

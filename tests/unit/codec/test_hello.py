@@ -9,7 +9,7 @@ from dexd.codec.hello import Opening, decode_opening
 from dexd.core.commands import AnswerPing, OpenSession
 from dexd.core.ids import CallId, RunId, SessionId, WorkerId
 from dexd.core.rejections import Code, Rejection
-from dexd.core.values import FlowCapability, Method, RunningCall, StepOptions, StepPlan, Token
+from dexd.core.values import FlowCapability, Method, RpcTerms, RunningCall, StepOptions, StepPlan, Token
 from dexpb.v1 import frames
 from dexpb.v1.worker_service_pb2 import SessionBatch
 
@@ -135,3 +135,18 @@ def test_token_of_a_running_call_must_be_one_of_ours() -> None:
     """[WIRE-10] A presented call names a method that exists."""
     refusal = refusal_of(running=(frames.RunningCall(1, "Order", frames.Token("run", "Begin-1", 9, 1, 1)),))
     assert refusal.code is Code.INVALID_ARGUMENT
+
+
+def test_lock_1_terms_of_rpcs_are_announced_and_checked() -> None:
+    """[RPC-5, LOCK-6] An Attribute that is locked twice is refused, naming Flow type and RPC."""
+    terms = (frames.RpcDescriptor("take", ("stock",)), frames.RpcDescriptor("move", is_transactional=True))
+    opening = opening_of(
+        msgspec.structs.replace(HELLO, flows=(frames.FlowDescriptor("Order", None, (), ("take", "move"), terms),))
+    )
+    assert isinstance(opening, Opening)
+    (capability,) = opening.command.flows
+    assert capability.rpc_terms == {"take": RpcTerms(("stock",)), "move": RpcTerms((), True)}
+    twice = frames.FlowDescriptor("Order", None, rpcs=(frames.RpcDescriptor("take", ("stock", "stock")),))
+    refusal = refusal_of(flows=(twice,))
+    assert refusal.code is Code.INVALID_ARGUMENT
+    assert "RPC 'take' of Flow type 'Order'" in refusal.message

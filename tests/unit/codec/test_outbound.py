@@ -15,7 +15,7 @@ from dexd.codec.outbound import (
 from dexd.core import effects as e
 from dexd.core.ids import CallId, FlowId, RunId, SessionId, StreamNumber
 from dexd.core.rejections import Code, Rejection
-from dexd.core.values import ConditionKind, ConditionResult, Method, RecoveryError, Token
+from dexd.core.values import ConditionKind, ConditionResult, Message, Method, RecoveryError, Token
 from dexpb.v1 import frames
 from dexpb.v1.worker_service_pb2 import SessionBatch
 
@@ -53,6 +53,10 @@ def sent(blocks: list[FrameBlock]) -> list[frames.ServerFrame]:
         (e.CancelCall(SESSION, STREAM, TOKEN, "STALE", 5), frames.Cancel(1, SENT, "STALE", 5)),
         (e.AcknowledgeResult(SESSION, STREAM, TOKEN, False, "STALE"), frames.Ack(1, SENT, False, "STALE")),
         (e.SendPing(SESSION, 4), frames.Ping(4)),
+        (
+            e.DeliverPart(SESSION, TOKEN, 7, b"1", (Message("m", b"2", 3),), has_more=True),
+            frames.Fetched(7, SENT, b"1", (("m", b"2", 3),), has_more=True),
+        ),
         (
             e.AssignCall(SESSION, STREAM, call()),
             frames.Assign(1, SENT, "f", "Order", "Charge", b"1", 1, 10, 20, 30, "Begin-1", {"a": b"1"}, {"news": 2}),

@@ -183,6 +183,9 @@ MALFORMED_RESULTS: list[Any] = [
     frames.Output(1, SENT, writes=(("", b"1"),)),
     frames.Output(1, SENT, publications=(("a\0", b"1"),)),
     frames.Output(1, SENT, locals=(("", b"1"),)),
+    frames.Output(1, SENT, canceling=("sys:x",)),
+    frames.Output(1, SENT, deletions=(("", "m"),)),
+    frames.Output(1, SENT, deletions=(("c", ""),)),
     frames.Output(1, SENT, recorded=(("", b"1"),)),
     frames.Failed(1, SENT, frames.Failure("E", retry_after_ms=-1)),
 ]
@@ -320,3 +323,13 @@ def test_failure_without_a_wish_for_its_retry_is_taken_as_it_is() -> None:
     """[RETRY-6] The delay is the policy's unless the handler asks for one."""
     command = only_command(frames.Failed(1, SENT, frames.Failure("Boom", "why")))
     assert command == c.FailCall(SESSION, STREAM, TOKEN, Failure("Boom", "why"))
+
+
+def test_attr_7_questions_of_handlers_become_commands() -> None:
+    """[CHAN-8] An impossible key or offset is skipped."""
+    asked = frames.Fetch(7, SENT, "a\0k", offset=5)
+    command = only_command(asked)
+    assert isinstance(command, c.FetchPart)
+    assert (command.fetch, command.key, command.offset, command.is_channel) == (7, "a\0k", 5, False)
+    for wrong in (frames.Fetch(7, SENT, ""), frames.Fetch(7, SENT, "a", offset=-1)):
+        assert decode_batch(message(wrong), SESSION).skipped == 1

@@ -96,7 +96,7 @@ def test_dec_4_own_publications_are_checked_too() -> None:
 def test_dec_5_a_message_in_the_hands_of_another_execution_counts_as_present() -> None:
     before = deciding(*consumed_by("B-1"), streams=2)
     before.when(complete(DRAINED, number=2)).then_events(
-        executed("A-1", CONDITIONAL), scheduled("A-2", wait_for=True, from_step="A-1")
+        executed("A-1", CONDITIONAL), scheduled("A-2", wait_for=True, from_step="A-1"), sent("A-2")
     )
 
 

@@ -85,6 +85,7 @@ EXAMPLES: dict[tuple[type[e.Event], str], e.Event] = {
     (e.MethodPending, ""): e.MethodPending(STEP, Method.EXECUTE, 1),
     (e.FlowClosed, ""): e.FlowClosed(FlowStatus.FAILED),
     (e.ChannelPublished, ""): e.ChannelPublished("c", ((MessageId("m"), b"1"),), REQUEST),
+    (e.ChannelMessageDeleted, ""): e.ChannelMessageDeleted("c", (), "", REQUEST),
     (e.AttributesSet, ""): e.AttributesSet((("a", b"1"),), REQUEST),
     (e.RpcCompleted, ""): e.RpcCompleted("rpc", 1, WORKER, REQUEST),
     (e.FlowConfigUpdated, ""): e.FlowConfigUpdated(FlowConfig(record_rpc_io=True), REQUEST),

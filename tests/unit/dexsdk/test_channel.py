@@ -7,7 +7,7 @@ import pytest
 
 from dexpb.v1 import frames
 from dexsdk import Channel, ChannelMap, Context, FlowDefinitionError, StepDecision, Timer, Wait, dead_end
-from dexsdk.channel import split_messages
+from dexsdk.channel import channel_key, split_messages
 from tests.unit.dexsdk.calls import run, run_to_failure
 from tests.unit.dexsdk.flows import ScriptedFlow
 
@@ -41,6 +41,24 @@ def test_chan_7_size_is_the_snapshot_plus_this_calls_publications() -> None:
         assert (NEWS.size(context), BY_USER.size(context, "u"), BY_USER.size(context, "v")) == (3, 3, 1)
 
     published(body, channel_sizes={"news": 2, "by_user\0u": 3})
+
+
+def test_chan_7_deletions_make_the_queue_shorter() -> None:
+    """[CHAN-8] Naming one message twice is one deletion."""
+
+    def execute(context: Context) -> StepDecision:
+        for message_id in ("m1", "m2", "m1"):
+            NEWS.delete_message(context, message_id)
+        BY_USER.delete_message(context, "u", "m3")
+        BY_USER.delete_message(context, "v", "nothing")
+        NEWS.publish(context, "x")
+        assert (NEWS.size(context), BY_USER.size(context, "u"), BY_USER.size(context, "v")) == (2, 0, 0)
+        assert BY_USER.get_all_instance_keys(context) == []
+        return dead_end()
+
+    flow = ScriptedFlow(NEWS, BY_USER, execute=execute)
+    output = run(flow, "Scripted", channel_sizes={"news": 3, "by_user\0u": 1})
+    assert output.deletions == (("news", "m1"), ("news", "m2"), ("by_user\0u", "m3"), ("by_user\0v", "nothing"))
 
 
 def test_chan_6_instances_that_are_not_empty_are_counted_with_publications() -> None:
@@ -83,6 +101,7 @@ def test_wait_11_results_are_all_consumed_values_in_queue_order() -> None:
         UNDECLARED.size,
         UNDECLARED.results,
         lambda context: UNDECLARED.publish(context, 1),
+        lambda context: UNDECLARED.delete_message(context, "m"),
     ],
 )
 def test_flow_4_an_undeclared_channel_is_refused(use: Callable[[Context], Any]) -> None:
@@ -134,3 +153,11 @@ def test_chan_2_a_client_publishes_at_least_one_value() -> None:
     for channel, arguments in ((NEWS, []), (BY_USER, ["u"]), (BY_USER, [])):
         with pytest.raises(ValueError, match="needs"):
             split_messages(channel, arguments)
+
+
+def test_chan_9_a_client_names_one_queue() -> None:
+    assert channel_key(NEWS) == "news"
+    assert channel_key(BY_USER, "u") == "by_user\0u"
+    for channel, instance in ((NEWS, ["u"]), (BY_USER, []), (BY_USER, ["u", "v"])):
+        with pytest.raises(ValueError, match="instance key"):
+            channel_key(channel, *instance)

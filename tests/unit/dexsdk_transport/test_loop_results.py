@@ -23,6 +23,9 @@ class Sink:
     def heartbeat(self, delivery: Delivery) -> None:
         raise AssertionError(f"{delivery} had a heartbeat")
 
+    def fetch(self, delivery: Delivery, question: frames.Fetch) -> None:
+        raise AssertionError(f"{delivery} was not expected to ask for {question}")
+
     def skip(self, delivery: Delivery) -> None:
         raise AssertionError(f"{delivery} was skipped")
 

@@ -2,6 +2,7 @@
 
 import typer
 
+from dextools.cli.channel_verbs import add_channel_verbs
 from dextools.cli.flow_reads import add_read_verbs
 from dextools.cli.flow_writes import add_attribute_verbs, add_write_verbs
 from dextools.cli.health_verb import add_health_verb
@@ -20,6 +21,9 @@ def build_app() -> typer.Typer:
     attributes = _group("Read and write Attributes of a Flow.")
     add_attribute_verbs(attributes)
     flows.add_typer(attributes, name="attr")
+    channels = _group("Look into the Channels of a Flow.")
+    add_channel_verbs(channels)
+    flows.add_typer(channels, name="channel")
     app.add_typer(flows, name="flow")
     log = _group("Look into a data directory offline; nothing is ever written.")
     add_log_verbs(log)

@@ -130,6 +130,7 @@ def rpc(
         input=read_value(value, "--input") if value else b"",
         request_id=request_id,
         timeout_ms=int(handler_timeout * 1000),
+        resolve_terms=True,
     )
     with call.connection() as connection:
         reply = connection.call(connection.flows.InvokeRpc, request)
