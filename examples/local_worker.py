@@ -12,9 +12,9 @@ DEFAULT_SERVER = "127.0.0.1:8801"
 
 
 @asynccontextmanager
-async def serving(flow: Flow[Any], server: str) -> AsyncIterator[AsyncClient]:
-    """Run a worker for one Flow and give a client; both are closed at the end."""
-    registry = Registry((flow,))
+async def serving(flow: Flow[Any], server: str, *others: Flow[Any]) -> AsyncIterator[AsyncClient]:
+    """Run a worker for one or more Flows and give a client; both are closed at the end."""
+    registry = Registry((flow, *others), allow_async_handlers=True)
     worker = AsyncWorker(
         registry, None, WorkerOptions(server_address=server, pull=PullWorkerOptions(max_concurrent_tasks=4))
     )

@@ -13,12 +13,25 @@ from dexsdk import AsyncWorker, PullWorkerOptions, Registry, WorkerOptions
 from examples.local_worker import DEFAULT_SERVER
 from examples.money_transfer import MoneyTransferFlow, example_bank
 from examples.order_processing import OrderFlow
+from examples.polling import PollByRetryFlow, PollByTimerFlow, PollInOneGoFlow
 from examples.reminders import ReminderFlow
+from examples.resettable_timer import SessionFlow
+from examples.subscription import SubscriptionFlow
 
 
 def example_registry() -> Registry:
     """All example Flows."""
-    return Registry((OrderFlow(), MoneyTransferFlow(example_bank()), ReminderFlow()))
+    flows = (
+        OrderFlow(),
+        MoneyTransferFlow(example_bank()),
+        ReminderFlow(),
+        SubscriptionFlow(),
+        SessionFlow(),
+        PollByTimerFlow(),
+        PollByRetryFlow(),
+        PollInOneGoFlow(),
+    )
+    return Registry(flows, allow_async_handlers=True)
 
 
 async def work(server: str) -> None:

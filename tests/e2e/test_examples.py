@@ -69,3 +69,27 @@ def test_a_pull_worker_answers_probes_and_tells_its_diagnostics(server: ServerPr
         "greeting-* says Hello, Ada!",
         "Diagnostics(is_ready=True, reserved_rpc_declines=0)",
     ]
+
+
+def test_a_subscription_runs_out_or_is_cancelled(server: ServerProcess) -> None:
+    """[FLOW-5, DEC-3] whatever else waits ends with it."""
+    assert lines_of("subscription", server) == [
+        "subscription-* COMPLETED over after 2 bills",
+        "subscription-* Description(in_trial=False, amount=990, bills=2)",
+        "subscription-* COMPLETED cancelled after 0 bills: too dear",
+        "subscription-* Description(in_trial=True, amount=1490, bills=0)",
+    ]
+
+
+def test_a_countdown_begins_anew_with_each_message(server: ServerProcess) -> None:
+    """[WAIT-5, TIMER-1] three times, and then it ends."""
+    assert lines_of("resettable_timer", server) == ["session-* COMPLETED Ada logged out after 3 restarts, 0 unread"]
+
+
+def test_three_ways_to_poll_see_the_same_end(server: ServerProcess) -> None:
+    """[RETRY-6, HB-2] by Timers, by attempts, and in one execute that goes on at its checkpoint."""
+    assert lines_of("polling", server) == [
+        "poll-* PollByTimerFlow COMPLETED done at LookStep-5",
+        "poll-* PollByRetryFlow COMPLETED done at attempt 5",
+        "poll-* PollInOneGoFlow COMPLETED done, attempt 2 began at part 3",
+    ]
