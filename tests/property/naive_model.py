@@ -8,6 +8,7 @@ remembered or optimised, so that a reader can check each rule against its clause
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from dexd.core.terms import FlowTerms, FlowTimeoutPolicy
 from dexd.core.values import (
     Condition,
     ConditionKind,
@@ -26,6 +27,7 @@ from dexd.core.values import (
 )
 
 METHOD_TIMEOUT_MS = 2 * 3_600_000
+TIMEOUT_HANDLER = "sys:timeout_handler"
 RUNNING, WAITING, BACKOFF = "running", "waiting", "backoff"
 WAIT_FOR, EXECUTE = "wait_for", "execute"
 CLOSED_BY_STOP = {StopType.CANCEL: "CANCELED", StopType.FAIL: "FAILED", StopType.TERMINATE: "TERMINATED"}
@@ -105,6 +107,15 @@ class NaiveRun:
     completions: list[tuple[str, str, bytes]] = field(default_factory=list)
     is_completing: bool = False
     rpcs: int = 0
+    plan: StepPlan | None = None
+    terms: FlowTerms = field(default_factory=FlowTerms)
+    times_out_at: int | None = None
+    attempt: int = 1
+    """Of the Flow, by its retry policy [START-8]."""
+    own: list[bytes] = field(default_factory=list)
+    """Messages that its Steps published; no two messages of a test are equal."""
+    previous: "NaiveRun | None" = None
+    """The run that this one tries again. Its ID is the server's business, so somebody must tell."""
 
     @property
     def is_open(self) -> bool:
@@ -138,7 +149,9 @@ class NaiveFlows:
     def latest(self, flow_id: str) -> NaiveRun | None:
         return next((run for run in reversed(self.runs) if run.flow_id == flow_id), None)
 
-    def start(self, flow_id: str, run_id: str, plan: StepPlan | None, policy: IdReusePolicy) -> bool:
+    def start(
+        self, flow_id: str, run_id: str, plan: StepPlan, policy: IdReusePolicy, terms: FlowTerms | None = None
+    ) -> bool:
         """[START-4] gives whether a run began."""
         old = self.latest(flow_id)
         if old is not None and old.is_open:
@@ -150,10 +163,8 @@ class NaiveFlows:
                 return False
             if policy is IdReusePolicy.ALLOW_IF_PREVIOUS_FAILED and old.status == "COMPLETED":
                 return False
-        run = NaiveRun(run_id, flow_id)
-        self.runs.append(run)
-        if plan is not None:
-            self._schedule(run, plan, "")
+        terms = terms or FlowTerms()
+        self._begin(NaiveRun(run_id, flow_id, plan=plan, terms=terms), terms.start_delay_ms)
         return True
 
     def publish(self, flow_id: str, channel: str, values: tuple[bytes, ...]) -> bool:
@@ -177,7 +188,9 @@ class NaiveFlows:
         """[STOP-1, STOP-2] gives the final status; None for an unknown Flow."""
         run = self.latest(flow_id)
         if run is not None and run.is_open:
-            self._close(run, CLOSED_BY_STOP[kind], "CLIENT_API_FAILED" if kind is StopType.FAIL else "NONE")
+            self._close(
+                run, CLOSED_BY_STOP[kind], "CLIENT_API_FAILED" if kind is StopType.FAIL else "NONE", is_last=True
+            )
         return None if run is None else run.status
 
     def skip_timer(self, run: NaiveRun, step_id: str, index: int) -> str | None:
@@ -215,6 +228,7 @@ class NaiveFlows:
         assert response.wait is not None
         self._write(run, response.writes)
         self._queue(run, response.publications)
+        run.own += [value for _, value in response.publications]
         step.wait = response.wait
         if response.wait.kind is WaitKind.SKIP:
             self._begin_execute(run, step)
@@ -232,6 +246,7 @@ class NaiveFlows:
         run.steps.remove(step)
         self._write(run, response.writes)
         self._queue(run, response.publications)
+        run.own += [value for _, value in response.publications]
         self._cancel(run, step, decision)
         self._decide(run, step, decision)
         if run.is_open and run.is_completing and not run.steps:
@@ -265,18 +280,29 @@ class NaiveFlows:
 
     def next_instant(self) -> int | None:
         """When something becomes due by itself."""
-        return min((at for run in self.runs for step in run.steps for at in _instants(step)), default=None)
+        instants = [at for run in self.runs for step in run.steps for at in _instants(step)]
+        instants += [run.times_out_at for run in self.runs if run.times_out_at is not None]
+        return min(instants, default=None)
+
+    def has_tie(self, at: int) -> bool:
+        """Whether Steps of one Flow time out at that instant together; which one is first is not promised [FLOW-5]."""
+        return any(
+            len([step for step in run.steps if step.phase == RUNNING and step.times_out_at == at]) > 1
+            for run in self.runs
+        )
 
     def pass_time(self, milliseconds: int) -> None:
         """[TIMER-4] everything due on the way happens in order, each at its instant."""
         until = self.now + milliseconds
         while (at := self.next_instant()) is not None and at <= until:
             self.now = max(self.now, at)
-            for run in self.runs:
+            for run in list(self.runs):
                 self._let_due_things_happen(run)
         self.now = until
 
     def _let_due_things_happen(self, run: NaiveRun) -> None:
+        if run.times_out_at is not None and run.times_out_at <= self.now:
+            self._time_out(run)
         for step in run.steps:
             if step.phase == WAITING and step.wait is not None:
                 timers = _timers(step.wait)
@@ -288,8 +314,42 @@ class NaiveFlows:
         for step in run.steps:
             if step.phase == BACKOFF and step.retry_at <= self.now:
                 step.phase, step.attempt_began = RUNNING, self.now
+                if step.attempt == 1:
+                    step.method_began = self.now
+
+    def _time_out(self, run: NaiveRun) -> None:
+        """[TIME-1..3]"""
+        run.times_out_at = None
+        match run.terms.timeout_policy:
+            case FlowTimeoutPolicy.HANDLER:
+                plan = StepPlan(TIMEOUT_HANDLER, b"", has_wait_for=False, options=run.terms.timeout_handler_options)
+                self._schedule(run, plan, "")
+            case FlowTimeoutPolicy.CANCEL:
+                self._close(run, "CANCELED")
+            case _:
+                self._close(run, "FAILED", "FLOW_TIMEOUT")
 
     # ---- what follows ----
+
+    def _begin(self, run: NaiveRun, delay: int) -> None:
+        """[START-7, TIME-1]"""
+        self.runs.append(run)
+        if run.terms.timeout_ms:
+            run.times_out_at = self.now + delay + run.terms.timeout_ms
+        assert run.plan is not None
+        step = self._schedule(run, run.plan, "")
+        if delay:
+            step.phase, step.retry_at = BACKOFF, self.now + delay
+
+    def _begin_again(self, old: NaiveRun) -> None:
+        """[START-8] from the beginning, with what came from outside and was not consumed."""
+        retry = old.terms.retry
+        if retry is None or old.attempt == retry.policy.maximum_attempts:
+            return
+        run = NaiveRun("", old.flow_id, plan=old.plan, terms=old.terms, attempt=old.attempt + 1, previous=old)
+        for name, queue in old.channels.items():
+            run.channels[name] = [value for value in queue if value not in old.own]
+        self._begin(run, _delay(retry.policy, old.attempt))
 
     def _schedule(self, run: NaiveRun, plan: StepPlan, source: str) -> NaiveStep:
         """[ID-6, ID-12, STEP-1]"""
@@ -359,10 +419,12 @@ class NaiveFlows:
             run.completions.append((step.type, step.id, decision.output))
         self._close(run, "COMPLETED")
 
-    def _close(self, run: NaiveRun, status: str, error_type: str = "NONE") -> None:
+    def _close(self, run: NaiveRun, status: str, error_type: str = "NONE", *, is_last: bool = False) -> None:
         """[FLOW-8]"""
         run.status, run.error_type = status, error_type
-        run.steps, run.waiting = [], []
+        run.steps, run.waiting, run.times_out_at = [], [], None
+        if status == "FAILED" and not is_last:
+            self._begin_again(run)
 
     def _write(self, run: NaiveRun, writes: tuple[tuple[str, bytes | None], ...]) -> None:
         for key, value in writes:

@@ -6,6 +6,7 @@ what is compared is what Flows mean. The model is `naive_model`, written from th
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from dexd.core.flow.state import RunState, StepExecution, StepPhase
 from dexd.core.ids import CallerId, FlowId, RequestId, RunId, StepExecutionId
 from dexd.core.outcome import SkipTimerResult, StartFlowAccepted, StopFlowResult
 from dexd.core.rejections import Rejection
+from dexd.core.terms import FlowRetry, FlowTerms, FlowTimeoutPolicy
 from dexd.core.values import (
     Canceling,
     Decision,
@@ -31,7 +33,17 @@ from dexd.core.values import (
     Wait,
 )
 from tests.property.kernel_world import Delivered, KernelWorld, Peer
-from tests.property.naive_model import BACKOFF, EXECUTE, RUNNING, WAIT_FOR, WAITING, NaiveFlows, NaiveRun, NaiveStep
+from tests.property.naive_model import (
+    BACKOFF,
+    EXECUTE,
+    RUNNING,
+    TIMEOUT_HANDLER,
+    WAIT_FOR,
+    WAITING,
+    NaiveFlows,
+    NaiveRun,
+    NaiveStep,
+)
 from tests.property.test_kernel_machine import channels, failures, flow_ids, picks, wait_values
 from tests.support.builders import (
     DEAD_END,
@@ -97,6 +109,24 @@ decisions: st.SearchStrategy[Decision] = st.one_of(
     st.lists(plans, min_size=1, max_size=3).map(lambda chosen: go_to(*chosen)),
     st.sampled_from([graceful(b"1"), graceful(), force(b"2"), force_fail("no"), DEAD_END]),
 )
+flow_retries = st.sampled_from(
+    [
+        None,
+        FlowRetry(retry(maximum_attempts=3), None),
+        FlowRetry(retry(initial_interval_ms=200, backoff_coefficient=5.0), None),
+    ]
+)
+terms_values: st.SearchStrategy[FlowTerms | None] = st.one_of(
+    st.none(),
+    st.builds(
+        lambda timeout_ms, policy, delay_ms, again: FlowTerms(timeout_ms, policy, no_retry(), delay_ms, again),
+        # Instants that nothing else has, because the order of what is due at one instant is not promised.
+        st.sampled_from([0, 333, 6_003, 47_003]),
+        st.sampled_from([FlowTimeoutPolicy.FAIL, FlowTimeoutPolicy.CANCEL, FlowTimeoutPolicy.HANDLER]),
+        st.sampled_from([0, 0, 1_500]),
+        flow_retries,
+    ),
+)
 all_decisions: st.SearchStrategy[Decision] = st.builds(
     lambda decision, canceling: Decision(
         decision.kind, decision.movements, decision.output, decision.reason, canceling, decision.channels
@@ -125,7 +155,7 @@ class NaiveMachine(RuleBasedStateMachine):
         self._connect(None)
 
     def _connect(self, old: Peer | None) -> None:
-        self.world.connect("w", "i", presents_from=old, limit=256)
+        self.world.connect("w", "i", presents_from=old, limit=256, steps=f"A B Recover {TIMEOUT_HANDLER}")
         self._open_streams()
 
     def _open_streams(self) -> None:
@@ -149,13 +179,16 @@ class NaiveMachine(RuleBasedStateMachine):
 
     @initialize(step=plans)
     def begin(self, step: StepPlan) -> None:
-        self.start("f1", step, IdReusePolicy.DEFAULT)
+        self.start("f1", step, IdReusePolicy.DEFAULT, None)
 
-    @rule(flow_id=flow_ids, step=plans, policy=st.sampled_from(list(IdReusePolicy)))
-    def start(self, flow_id: str, step: StepPlan | None, policy: IdReusePolicy) -> None:
+    @rule(flow_id=flow_ids, step=plans, policy=st.sampled_from(list(IdReusePolicy)), terms=terms_values)
+    def start(self, flow_id: str, step: StepPlan, policy: IdReusePolicy, terms: FlowTerms | None) -> None:
         run_id = f"run-{self._fresh()}"
-        reply = self.world.do(start(flow_id, run_id, step=step, id_reuse_policy=policy)).reply
-        assert isinstance(reply, StartFlowAccepted) is self.model.start(flow_id, run_id, step, policy)
+        if terms is not None and terms.retry is not None:
+            terms = msgspec.structs.replace(terms, retry=FlowRetry(terms.retry.policy, step))
+        command = start(flow_id, run_id, step=step, id_reuse_policy=policy, terms=terms)
+        reply = self.world.do(command).reply
+        assert isinstance(reply, StartFlowAccepted) is self.model.start(flow_id, run_id, step, policy, terms)
         self.compare()
 
     @rule(flow_id=flow_ids, channel_name=channels, count=st.integers(1, 4))
@@ -280,7 +313,7 @@ class NaiveMachine(RuleBasedStateMachine):
     @rule()
     def jump_to_the_next_instant(self) -> None:
         at = self.model.next_instant()
-        if at is not None:
+        if at is not None and not self.model.has_tie(at):
             self.pass_time(max(0, at - self.model.now))
 
     @rule()
@@ -294,6 +327,9 @@ class NaiveMachine(RuleBasedStateMachine):
 
     def compare(self) -> None:
         states = {state.run_id: state for state in self.world.folded.values()}
+        for run in self.model.runs:
+            if run.previous is not None and not run.run_id:
+                run.run_id = states[RunId(run.previous.run_id)].next_run_id
         assert set(states) == {run.run_id for run in self.model.runs}
         for run in self.model.runs:
             kernel, model = shown(states[RunId(run.run_id)]), run.shown()
@@ -334,7 +370,9 @@ def shown_step(step: StepExecution) -> tuple[object, ...]:
 
 @pytest.mark.slow
 def test_the_kernel_does_what_the_naive_model_does() -> None:
-    """[GEN-6, WAIT-4..10, CHAN-1..4, ATTR-2, DEC-1..11, RETRY-1..6, OPT-2..5, START-4, STOP-1, STOP-2, FLOW-8]."""
+    """[GEN-6, WAIT-4..10, CHAN-1..4, ATTR-2, DEC-1..11, RETRY-1..6, OPT-2..5, FLOW-8] and how Flows begin and end
+    [START-4, START-7, START-8, STOP-1, STOP-2, TIME-1..3].
+    """
     examples = settings().max_examples
     run_state_machine_as_test(NaiveMachine, settings=settings(max_examples=examples, stateful_step_count=40))
 
