@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dexd.codec.step_plans import RECOVERY_DEPTH_MAX
-from dexd.codec.wire import CALL_LENGTH_MAX, MALFORMED_OUTPUT, OUTPUT_TOO_LARGE, decode_batch
+from dexd.codec.wire import CALL_LENGTH_MAX, MALFORMED_OUTPUT, OUTPUT_TOO_LARGE, Received, decode_batch, receive
 from dexd.core import commands as c
 from dexd.core.ids import CallId, QueueName, RunId, SessionId, StreamNumber
 from dexd.core.values import (
@@ -146,6 +146,12 @@ def test_result_of_wait_for_carries_its_conditions() -> None:
         ),
         ((0,), (1, 2)),
     )
+
+
+def test_hb_3_a_heartbeat_above_64_kib_is_skipped_and_the_call_goes_on() -> None:
+    largest = frames.Heartbeat(1, SENT, b"x" * 65_536)
+    assert only_command(largest) == c.Heartbeat(SESSION, STREAM, TOKEN, largest.value)
+    assert receive([frames.Heartbeat(1, SENT, b"x" * 65_537)], 0, SESSION) == Received([], 1)
 
 
 def test_failure_texts_are_cut_and_never_refused() -> None:
