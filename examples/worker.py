@@ -10,12 +10,20 @@ import os
 import signal
 
 from dexsdk import AsyncWorker, PullWorkerOptions, Registry, WorkerOptions
+from examples.ai_agent_email import EmailAgentFlow
+from examples.drain_channel import PrintQueueFlow
+from examples.entity_store import AddressBookFlow
+from examples.interruptible_worker import CrawlFlow
 from examples.local_worker import DEFAULT_SERVER
+from examples.manual_intervention import ImportFlow
 from examples.money_transfer import MoneyTransferFlow, example_bank
 from examples.order_processing import OrderFlow
+from examples.parallel_first_win import RouteFlow
+from examples.parallel_join import WordCountFlow
 from examples.polling import PollByRetryFlow, PollByTimerFlow, PollInOneGoFlow
 from examples.reminders import ReminderFlow
 from examples.resettable_timer import SessionFlow
+from examples.responsive_update import DocumentFlow
 from examples.subscription import SubscriptionFlow
 
 
@@ -30,6 +38,14 @@ def example_registry() -> Registry:
         PollByTimerFlow(),
         PollByRetryFlow(),
         PollInOneGoFlow(),
+        PrintQueueFlow(),
+        RouteFlow(),
+        WordCountFlow(),
+        ImportFlow(),
+        AddressBookFlow(),
+        DocumentFlow(),
+        CrawlFlow(),
+        EmailAgentFlow(),
     )
     return Registry(flows, allow_async_handlers=True)
 

@@ -93,3 +93,61 @@ def test_three_ways_to_poll_see_the_same_end(server: ServerProcess) -> None:
         "poll-* PollByRetryFlow COMPLETED done at attempt 5",
         "poll-* PollInOneGoFlow COMPLETED done, attempt 2 began at part 3",
     ]
+
+
+def test_a_queue_is_drained_closed_and_opened_again_without_losing_a_letter(server: ServerProcess) -> None:
+    """[DEC-4, DEC-5] five writers race the end of the queue."""
+    assert lines_of("drain_channel", server) == ["letters-* COMPLETED 50 letters, 50 different ones"]
+
+
+def test_the_first_answer_wins_and_the_other_handlers_stop(server: ServerProcess) -> None:
+    """[DEC-9, DEC-11, STOP-5] async ones are interrupted, the sync one asks."""
+    assert lines_of("parallel_first_win", server) == [
+        "route-* COMPLETED planner-2",
+        "route-* COMPLETED local",
+        "stopped: ['local', 'planner-1', 'planner-1', 'planner-2']",
+    ]
+
+
+def test_a_fan_out_as_wide_as_its_input_is_joined(server: ServerProcess) -> None:
+    """[DEC-1, CHAN-4] by as many messages as there are pages."""
+    assert lines_of("parallel_join", server) == [
+        "book-* COMPLETED 140 words on 20 pages",
+        "book-* COMPLETED 0 words on 0 pages",
+    ]
+
+
+def test_a_human_says_whether_to_retry_or_to_skip(server: ServerProcess) -> None:
+    """[OPT-4] the recovery Step waits for the verdict."""
+    assert lines_of("manual_intervention", server) == ["import-* COMPLETED 2 imported, 1 skipped"]
+
+
+def test_an_address_book_is_a_flow_without_steps(server: ServerProcess) -> None:
+    """[FLOW-3, RPC-3] RPCs read and write it."""
+    assert lines_of("entity_store", server) == [
+        "book-* ['Ada'] Contact(name='Ada', phone='0170 1', notes='likes engines')",
+        "LookupError - Bob is not in the book",
+    ]
+
+
+def test_edits_are_accepted_at_once_and_waited_for(server: ServerProcess) -> None:
+    """[WAITAPI-5, RPC-10] the wait is met by the revision, or by a newer one."""
+    assert lines_of("responsive_update", server) == [
+        "document-* accepted revision 1",
+        "document-* accepted revision 2",
+        "document-* accepted revision 3",
+        "document-* shows revision 3 - It was a dark night",
+    ]
+
+
+def test_loops_stop_when_an_rpc_has_said_so(server: ServerProcess) -> None:
+    """[ATTR-8] each sees it in the snapshot of its next turn."""
+    assert lines_of("interruptible_worker", server) == ["crawl-* COMPLETED 3 loops, {'enough'}"]
+
+
+def test_an_agent_drafts_listens_and_sends(server: ServerProcess) -> None:
+    """[RPC-2, WAIT-5] the approval is of the second revision; a message sends it before the Timer does."""
+    assert lines_of("ai_agent_email", server) == [
+        "email-* Draft(revision=2, recipient='bob@example.org', body='invite Bob to lunch, on Friday')",
+        "email-* COMPLETED invite Bob to lunch, on Friday",
+    ]
