@@ -161,6 +161,7 @@ _HIDDEN: dict[type[e.Event], tuple[str, ...]] = {
 
 _SHOWN_WHEN_SET: dict[type[e.Event], tuple[str, ...]] = {
     e.FlowStarted: ("terms", "eligible_at", "timeout_at"),
+    e.RpcCompleted: ("input", "output"),
     e.FlowClosed: ("next_run_id",),
 }
 """Fields of features that most Flows do not use."""

@@ -266,7 +266,10 @@ class AttributesSet(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class RpcCompleted(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """An RPC had effects [RPC-4]; the Steps it schedules follow as StepScheduled in the same commit."""
+    """An RPC had effects [RPC-4], or asked for locks or a transaction [RPC-5].
+
+    The Steps it schedules follow as StepScheduled in the same commit.
+    """
 
     name: str
     number: int
@@ -276,6 +279,9 @@ class RpcCompleted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     writes: tuple[tuple[str, bytes | None], ...] = ()
     messages: tuple[tuple[MessageId, str, bytes], ...] = ()
     recorded: tuple[tuple[str, bytes], ...] = ()
+    input: bytes = b""
+    """Input and output are only recorded when the execution's settings say so [RPC-11]."""
+    output: bytes = b""
 
 
 class FlowConfigUpdated(msgspec.Struct, array_like=True, frozen=True, gc=False):

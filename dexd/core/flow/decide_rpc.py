@@ -42,7 +42,18 @@ def decide_rpc_completed(
         return refuse_missing(run, *missing[0])
     ids = message_ids(run, len(response.publications), now=now, after=len(deletions))
     messages = tuple((mid, key, value) for mid, (key, value) in zip(ids, response.publications, strict=True))
-    completed = RpcCompleted(name, number, worker_id, request, response.writes, messages, response.recorded)
+    is_io_recorded = run.config is not None and run.config.record_rpc_io is True
+    completed = RpcCompleted(
+        name,
+        number,
+        worker_id,
+        request,
+        response.writes,
+        messages,
+        response.recorded,
+        command.input if is_io_recorded else b"",
+        response.output if is_io_recorded else b"",
+    )
     return [*deletions, completed, *canceled, *decide_schedule(run, response.next_steps, from_step=source)]
 
 

@@ -10,8 +10,9 @@ from dexd.core.config import (
     RECORDED_EVENTS_MAX,
 )
 from dexd.core.effects import AnswerRpc, EndSession
-from dexd.core.events import ExecuteCompleted, FlowClosed, RpcCompleted
+from dexd.core.events import ExecuteCompleted, FlowClosed, FlowConfigUpdated, RpcCompleted
 from dexd.core.rejections import Code, Rejection
+from dexd.core.terms import FlowConfig
 from dexd.core.values import Method, Response
 from tests.support.builders import (
     CONFIRMED,
@@ -445,3 +446,15 @@ def test_abandoning_one_of_two_callers_keeps_the_call_for_the_other() -> None:
 
 def test_abandoning_an_answered_call_is_nothing() -> None:
     called().after(complete(OUTPUT, CALL)).when(abandon()).then()
+
+
+@pytest.mark.parametrize(("setting", "io"), [(True, (b"1", b"42")), (False, (b"", b"")), (None, (b"", b""))])
+def test_rpc_11_input_and_output_enter_history_only_when_the_settings_say_so(
+    setting: bool | None, io: tuple[bytes, bytes]
+) -> None:
+    """[CFG-3] The effects always do."""
+    configured = FlowConfigUpdated(FlowConfig(record_rpc_io=setting), record("c"))
+    before = given(started(), configured).after(*connect(), rpc())
+    before.when(complete(Response(writes=(("a", b"1"),), output=b"42"), CALL)).then_events(
+        Like(RpcCompleted, writes=(("a", b"1"),), input=io[0], output=io[1])
+    )
