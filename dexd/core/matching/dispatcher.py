@@ -380,7 +380,9 @@ class Dispatcher:
     def release_sticky(self, turn: Turn, worker_id: WorkerId) -> None:
         """[ROUTE-1] Its last stream is gone: what waited for it goes to the Flow types' queues at once."""
         for call in self.matcher.sticky_calls(worker_id):
-            self.place_shared(turn, call)
+            # One that was handed over may have taken a lock from those behind it [LOCK-4].
+            if call.stage is CallStage.STICKY:
+                self.place_shared(turn, call)
         self.matcher.forget_worker(worker_id)
 
     def stop_dispatching(self) -> None:

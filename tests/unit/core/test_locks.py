@@ -388,6 +388,16 @@ def test_lock_4_a_step_that_gets_a_lock_refuses_queued_rpcs() -> None:
     before.when(*connect()).then_effects(WELCOME, CONFIRMED, assigned(), answered(conflict("L", "A-1")))
 
 
+def test_lock_4_of_calls_that_waited_for_a_worker_that_is_gone_one_gets_the_lock() -> None:
+    """[ROUTE-1, LOCK-1] The Step is handed to another worker at once, so the RPC behind it must not be."""
+    decision = go_to(plan("B"), plan("A", options=L))
+    before = given(started(), scheduled("B-1")).after(*connect(), complete(decision, token("B-1")))
+    before.after(rpc(locks=("L",), timeout_ms=60_000), *connect(2, "w2", streams=2))
+    assert before.run().locks == {}
+    before.when(lose()).then_effects(assigned(session=2, number=2), answered(conflict("L", "A-1")))
+    assert before.run().locks == {"L": "A-1"}
+
+
 def test_lock_4_an_abandoned_rpc_leaves_nothing_behind() -> None:
     before = given(started()).after(rpc(locks=("L",)), abandon()).after(*connect())
     before.when(rpc(locks=("L",), request_id="s")).then_effects(assigned(rpc_token("s")))
