@@ -14,7 +14,7 @@ from dexd.engine.pending_timers import timer_rows
 from dexd.log.event_log import RunRow
 from dexd.log.memory_log import MemoryLog
 from tests.simulation.client import Acknowledged
-from tests.simulation.endings import check_endings, check_schedule
+from tests.simulation.endings import check_counts, check_endings, check_schedule
 from tests.simulation.server import SimulatedServer
 
 ENDS_OF_DELIVERIES = (
@@ -71,6 +71,8 @@ def check_history(events: Sequence[RecordedEvent], world: str) -> None:
         if isinstance(event, e.ConditionsMet) and state is not None:
             _check_consumption(state, event, consumed, where)
         state = evolve(state, recorded)
+    if state is not None:
+        check_counts(events, state, f"{world}: {state.flow_id}")
 
 
 def check_deliveries(log: MemoryLog, seconds_max: float, world: str) -> None:

@@ -35,6 +35,8 @@ class Acknowledged:
     attributes: dict[str, list[bytes]] = field(default_factory=dict)
     stops: dict[str, FlowStatus] = field(default_factory=dict)
     rpc_items: dict[str, list[str]] = field(default_factory=dict)
+    counts: dict[str, list[int]] = field(default_factory=dict)
+    """Flow ID to what its increments were answered."""
     refused: dict[str, list[str]] = field(default_factory=dict)
     """Flow ID to items whose publication was refused, all of it."""
     endings: dict[str, FlowStatus] = field(default_factory=dict)
@@ -61,7 +63,7 @@ class SimulatedClient:
     async def work(self, flows: int) -> None:
         """Drive some Flows, several at once."""
         kinds = [self._chain, self._gate, self._fan, self._doomed, self._inbox]
-        kinds += [self._race, self._drain, self._late, self._again]
+        kinds += [self._race, self._drain, self._late, self._again, self._ledger]
         drives = []
         for index in range(flows):
             kind = self._random.choice(kinds)
@@ -97,6 +99,12 @@ class SimulatedClient:
         plan = _start_plan("Again", programs.value(None))
         policy = RetryPolicy(initial_interval_ms=self._random.randint(1, 3_000), maximum_attempts=attempts)
         await self._start(flow_id, "Again", None, FlowTerms(retry=FlowRetry(policy, plan)))
+
+    async def _ledger(self, flow_id: str) -> None:
+        """Steps and RPCs count under one lock; none of their counts may be lost [LOCK-1..4]."""
+        await self._start(flow_id, "Ledger", self._random.randint(0, 8))
+        await asyncio.gather(*(self._increment(flow_id) for _ in range(self._random.randint(1, 5))))
+        await self._publish(flow_id, "close", "now")
 
     async def _drain(self, flow_id: str) -> None:
         """Producers race a Flow that closes when there is nothing left: a message is consumed or refused [DEC-5]."""
@@ -199,8 +207,20 @@ class SimulatedClient:
 
     async def _append(self, flow_id: str, item: str) -> None:
         """An RPC with an effect; only an answered one is sure to have it."""
+        answer = await self._invoke(flow_id, "append", programs.value(item))
+        if answer is not None:
+            self.acknowledged.rpc_items.setdefault(flow_id, []).append(json.loads(answer))
+
+    async def _increment(self, flow_id: str) -> None:
+        """An RPC that never waits for its lock, and is tried again [LOCK-4]."""
+        await asyncio.sleep(self._random.uniform(0, 6))
+        answer = await self._invoke(flow_id, "increment", b"", ("count",))
+        if answer is not None:
+            self.acknowledged.counts.setdefault(flow_id, []).append(json.loads(answer))
+
+    async def _invoke(self, flow_id: str, name: str, encoded: bytes, locks: tuple[str, ...] = ()) -> bytes | None:
+        """Call until there is an answer, or give up after a while."""
         request_id = self._new_request()
-        encoded = programs.value(item)
         for _ in range(20):
             engine = self._server.engine
             if engine is None:
@@ -210,9 +230,9 @@ class SimulatedClient:
             now = 0 if clock is None else clock.now()
 
             def make(caller: CallerId, now: int = now) -> InvokeRpc:
-                digest = _digest("append", encoded)
+                digest = _digest(name, encoded)
                 return InvokeRpc(
-                    caller, FlowId(flow_id), None, "append", encoded, request_id, digest, 10_000, now + 15_000
+                    caller, FlowId(flow_id), None, name, encoded, request_id, digest, 10_000, now + 15_000, locks
                 )
 
             reply = asyncio.get_running_loop().create_future()
@@ -221,14 +241,14 @@ class SimulatedClient:
             )
             try:
                 async with asyncio.timeout(20):
-                    answer = await reply
+                    answer: bytes | Rejection = await reply
             except TimeoutError:
                 abandon()
                 continue
             if isinstance(answer, bytes):
-                self.acknowledged.rpc_items.setdefault(flow_id, []).append(json.loads(answer))
-                return
+                return answer
             await asyncio.sleep(0.5)
+        return None
 
     async def _insist(
         self, make: Callable[[], StartFlow | PublishMessages | SetAttribute | StopFlow]

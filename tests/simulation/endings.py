@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 from dexd.core import events as e
 from dexd.core.flow.state import RunState
@@ -10,6 +11,8 @@ from dexd.core.ids import TIMEOUT_HANDLER_ID
 from dexd.core.outcome import RecordedEvent
 from dexd.core.values import FlowStatus
 from tests.simulation.client import Acknowledged
+
+Happened = TypeVar("Happened")
 
 Runs = Mapping[str, Sequence[RunState]]
 """Flow ID to its runs, oldest first."""
@@ -26,11 +29,27 @@ def check_endings(runs: Runs, told: Acknowledged, world: str) -> None:
         if last.flow_type == "Race":
             assert len(last.completions) == 1, f"{where} has winners {last.completions} [DEC-9..11]"
             assert last.attributes["seen"] == b'"race"', f"{where} canceled a bystander [DEC-9]"
+        if flow_id in told.counts:
+            counts = told.counts[flow_id]
+            assert len(dict.fromkeys(counts)) == len(counts), f"{where} counted to one number twice: {counts} [LOCK-2]"
+            assert max(counts) <= json.loads(last.attributes["count"]), f"{where} forgot a count of {counts} [INV-1]"
         if flow_id in told.attempts:
             _check_attempts(runs[flow_id], told.attempts[flow_id], where)
     for flow_id, items in told.refused.items():
         seen = json.loads(runs[flow_id][-1].attributes["seen"])
         assert not set(items) & set(seen), f"{world}: {flow_id} consumed {seen}, refused {items} [GEN-2, DEC-5]"
+
+
+def check_counts(events: Sequence[RecordedEvent], last: RunState, where: str) -> None:
+    """[LOCK-1, LOCK-2] whoever counted under the lock counts: no update was lost to another one."""
+    if last.flow_type == "Ledger":
+        steps = [event for event in _happened(events, e.ExecuteCompleted) if event.step_execution_id.startswith("Add")]
+        counted = len(steps) + len(_happened(events, e.RpcCompleted))
+        assert json.loads(last.attributes.get("count", b"0")) == counted, f"{where} counted {counted}"
+
+
+def _happened(events: Sequence[RecordedEvent], kind: type[Happened]) -> list[Happened]:
+    return [recorded.event for recorded in events if isinstance(recorded.event, kind)]
 
 
 def check_schedule(state: RunState, recorded: RecordedEvent, where: str) -> None:

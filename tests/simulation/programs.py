@@ -29,6 +29,8 @@ GIVES_UP = frames.StepOptions(
     recovery=frames.RecoveryStep("Mend", False, QUICK),
 )
 
+LOCKED = msgspec.structs.replace(QUICK, execute_locks=("count",))
+
 FLOWS = (
     frames.FlowDescriptor("Chain", frames.StepDescriptor("Hop", False, QUICK), ("Hop",)),
     frames.FlowDescriptor("Gate", frames.StepDescriptor("Gate", True, QUICK), ("Gate",)),
@@ -40,6 +42,13 @@ FLOWS = (
         "Late", frames.StepDescriptor("Never", True, QUICK), ("Never", "Amend", frames.TIMEOUT_HANDLER)
     ),
     frames.FlowDescriptor("Again", frames.StepDescriptor("Try", False, QUICK), ("Try",)),
+    frames.FlowDescriptor(
+        "Ledger",
+        frames.StepDescriptor("Open", False, QUICK),
+        ("Open", "Add", "Close"),
+        ("increment",),
+        (frames.RpcDescriptor("increment", ("count",)),),
+    ),
     frames.FlowDescriptor("Inbox", frames.StepDescriptor("Read", True, QUICK), ("Read",), ("append", "peek")),
 )
 START_STEPS = {flow.flow_type: flow.start_step for flow in FLOWS}
@@ -189,6 +198,35 @@ def _try(assign: frames.Assign, _: Any) -> Result:
     return _decide(assign, frames.Decision(frames.DECISION_FORCE_FAIL, reason="never works"))
 
 
+def _open(assign: frames.Assign, adds: Any) -> Result:
+    movements = [frames.Movement("Add", b"", False, LOCKED) for _ in range(adds)]
+    return _decide(assign, _go_to(frames.Movement("Close", b"", True, QUICK), *movements))
+
+
+def _add(assign: frames.Assign, _: Any) -> Result:
+    """Read and write: without the lock, one of two at once would be lost."""
+    return _decide(assign, _DEAD_END, writes=(("count", _counted(assign)),))
+
+
+def _increment(assign: frames.Assign, _: Any) -> Result:
+    """The same in an RPC, which is refused while a Step has the lock [LOCK-4]."""
+    count = _counted(assign)
+    return frames.Output(assign.stream, assign.token, writes=(("count", count),), output=count)
+
+
+def _counted(assign: frames.Assign) -> bytes:
+    return value(json.loads(assign.attributes.get("count", b"0")) + 1)
+
+
+def _close_wait(assign: frames.Assign, _: Any) -> Result:
+    condition = frames.Condition(frames.CONDITION_CHANNEL, channel="close", at_least=1, at_most=1)
+    return frames.Output(assign.stream, assign.token, wait=frames.Wait(frames.WAIT_ALL_OF, (condition,)))
+
+
+def _close(assign: frames.Assign, _: Any) -> Result:
+    return _decide(assign, _complete("closed"))
+
+
 def _append(assign: frames.Assign, item: Any) -> Result:
     return frames.Output(assign.stream, assign.token, publications=(("inbox", value(item)),), output=value(item))
 
@@ -217,6 +255,11 @@ _HANDLERS: dict[tuple[str, str, int], Callable[[frames.Assign, Any], Result]] = 
     ("Late", "Amend", frames.METHOD_EXECUTE): _amend,
     ("Late", frames.TIMEOUT_HANDLER, frames.METHOD_EXECUTE): _handle_timeout,
     ("Again", "Try", frames.METHOD_EXECUTE): _try,
+    ("Ledger", "Open", frames.METHOD_EXECUTE): _open,
+    ("Ledger", "Add", frames.METHOD_EXECUTE): _add,
+    ("Ledger", "Close", frames.METHOD_WAIT_FOR): _close_wait,
+    ("Ledger", "Close", frames.METHOD_EXECUTE): _close,
+    ("Ledger", "increment", frames.METHOD_RPC): _increment,
     ("Inbox", "Read", frames.METHOD_WAIT_FOR): _read_wait,
     ("Inbox", "Read", frames.METHOD_EXECUTE): _read,
     ("Inbox", "append", frames.METHOD_RPC): _append,
