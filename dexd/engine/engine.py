@@ -185,6 +185,11 @@ class Engine:
         self._put(Tick(), partial(_resolve, settled))
         await settled
 
+    def decide_now(self) -> None:
+        """Decide about everything that waits, for an owner whose loop cannot turn meanwhile."""
+        while len(self._mailbox) and not self._is_dead:
+            self._drain()
+
     async def check_commit(self) -> float | Rejection:
         """Go the whole way, mailbox, kernel and a durable write; gives the milliseconds of the write [OBS-4]."""
         await self.settled()

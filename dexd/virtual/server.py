@@ -6,6 +6,7 @@ Polls are held in real time, because they belong to the client and not to the Fl
 
 import asyncio
 import socket
+from collections import deque
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias
@@ -42,16 +43,19 @@ class _Writer:
 
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
+        self._untold: deque[Callable[[LogError | None], None]] = deque()
         self.is_dead = False
 
     def submit(self, batch: Batch, on_done: Callable[[LogError | None], None]) -> None:
         if not self.is_dead:
             self._log.append(batch)
-            asyncio.get_running_loop().call_soon(self._tell, on_done)
+            self._untold.append(on_done)
+            asyncio.get_running_loop().call_soon(self.tell)
 
-    def _tell(self, on_done: Callable[[LogError | None], None]) -> None:
-        if not self.is_dead:
-            on_done(None)
+    def tell(self) -> None:
+        """Tell of all appends that nobody heard of."""
+        while self._untold and not self.is_dead:
+            self._untold.popleft()(None)
 
 
 class _Life:
@@ -155,6 +159,13 @@ class VirtualServer:
         """Return when everything submitted so far is decided, committed and let out."""
         if self._life is not None:
             await self._life.engine.settled()
+
+    def settle_now(self) -> None:
+        """Do what `settled` waits for, while the loop stands still because a handler on it blocks."""
+        life = self._life
+        if life is not None:
+            life.engine.decide_now()
+            life.writer.tell()
 
     # ---- clients ----
 

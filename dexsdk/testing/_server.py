@@ -43,6 +43,9 @@ class InProcessServer(Protocol):
     async def settled(self) -> None:
         """Return when everything submitted so far is decided, committed and let out."""
 
+    def settle_now(self) -> None:
+        """Do what `settled` waits for, while the loop stands still because a handler on it blocks."""
+
     def crash(self) -> None:
         """End at once; what is committed is left."""
 

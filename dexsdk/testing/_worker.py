@@ -13,7 +13,7 @@ from typing import Final
 
 from dexpb.v1 import frames
 from dexsdk._clock import now_ms
-from dexsdk._delivery import Delivery, Ended
+from dexsdk._delivery import Delivery, Ended, Orders
 from dexsdk._readiness import Readiness
 from dexsdk._registry import Registry
 from dexsdk._runners import LoopRunner
@@ -47,6 +47,7 @@ class InProcessWorker:
         self._runner = LoopRunner(registry)
         self._runner.bind(self._loop)
         self._connection: ServerSession | None = None
+        self._arrived: deque[tuple[ServerSession | None, bytes]] = deque()
         self._waiting: deque[Delivery] = deque()
         self._running: dict[Delivery, asyncio.TimerHandle] = {}
         self._slow: set[Delivery] = set()
@@ -108,16 +109,19 @@ class InProcessWorker:
         self._loop.call_soon_threadsafe(self._send_heartbeat, delivery)
 
     def fetch(self, delivery: Delivery, question: frames.Fetch) -> None:
-        """The handler reads what its call only refers to.
+        """The handler reads what its call only refers to; a coroutine holds the loop up for it.
 
         Raises:
-            RuntimeError: a coroutine does, on the loop that would have to answer it.
+            RuntimeError: there is no answer now, and a coroutine cannot wait for one.
         """
-        if self._thread_id == threading.get_ident():
-            raise RuntimeError(
-                f"{delivery} reads {question.key!r}, which is fetched: in a test environment coroutines must preload it"
-            )
-        self._loop.call_soon_threadsafe(self._send_question, question)
+        if self._thread_id != threading.get_ident():
+            self._loop.call_soon_threadsafe(self._send_question, question)
+            return
+        self._send_question(question)
+        self._server.settle_now()
+        self._receive()
+        if question in delivery.questions:
+            raise RuntimeError(f"{delivery} cannot read {question.key!r} while the server is down")
 
     def skip(self, delivery: Delivery) -> None:
         """The call was canceled before its handler started."""
@@ -156,14 +160,18 @@ class InProcessWorker:
 
     def _arrive(self, message: bytes) -> None:
         self._activity.note()
+        self._arrived.append((self._connection, message))
         # The server is letting a batch out; it hears of what follows afterwards.
-        self._loop.call_soon(self._receive, self._connection, message)
+        self._loop.call_soon(self._receive)
 
-    def _receive(self, connection: ServerSession | None, message: bytes) -> None:
+    def _receive(self) -> None:
         self._activity.note()
-        if connection is not self._connection:
-            return
-        orders = self._session.receive(decode_batch(message), now_ms())
+        while self._arrived:
+            connection, message = self._arrived.popleft()
+            if connection is self._connection:
+                self._carry_out(self._session.receive(decode_batch(message), now_ms()))
+
+    def _carry_out(self, orders: Orders) -> None:
         self._send(orders.send)
         self._waiting.extend(orders.start)
         for delivery in orders.cancel:

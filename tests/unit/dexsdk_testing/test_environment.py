@@ -22,6 +22,7 @@ from dexsdk import (
     PersistenceSchema,
     RetryPolicy,
     RPCResult,
+    StartFlowOptions,
     Step,
     StepDecision,
     StepList,
@@ -220,6 +221,71 @@ async def test_test_1_the_clock_begins_where_the_test_says() -> None:
     with pytest.raises(ValueError, match="naive"):
         async with start_env(Inbox(), start_at=datetime(2031, 5, 6)):  # noqa: DTZ001 - what is refused
             pass
+
+
+class ReadStep(Step[None]):
+    """Waits for a message without taking the others, and reads what only the server has."""
+
+    def wait_for(self, context: Context, input: None) -> Wait:
+        return Wait.until(INBOX.for_one())
+
+    async def execute(self, context: Context, input: None) -> StepDecision:
+        pending = [message.value for message in INBOX.pending(context)]
+        return graceful_complete([*NOTES.get(context), *pending])
+
+
+class Reader(Flow[None]):
+    def get_steps(self) -> StepList[None]:
+        return StepList.start_step(ReadStep())
+
+    def get_persistence_schema(self) -> PersistenceSchema:
+        return PersistenceSchema.of(NOTES, INBOX)
+
+
+async def test_test_1_coroutines_fetch_large_values_and_pending_messages() -> None:
+    """[ATTR-7, CHAN-8] although the server could only answer on the loop that they hold up."""
+    large = "x" * 200_000
+    async with start_env(Reader()) as env:
+        await env.client.start_flow(Reader, "a", options=StartFlowOptions().with_attribute(NOTES, [large]))
+        await env.client.publish("a", INBOX, "taken", "left", "over")
+        result = await env.client.wait_for_flow("a", timeout=10)
+        assert result.single_output(list[str]) == [large, "left", "over"]
+
+
+class LateReadStep(Step[None]):
+    def __init__(self, started: asyncio.Event, may_read: asyncio.Event) -> None:
+        self._started, self._may_read = started, may_read
+
+    async def execute(self, context: Context, input: None) -> StepDecision:
+        self._started.set()
+        await self._may_read.wait()
+        return graceful_complete(len(NOTES.get(context)[0]))
+
+
+class LateReader(Flow[None]):
+    def __init__(self) -> None:
+        self.started, self.may_read = asyncio.Event(), asyncio.Event()
+
+    def get_steps(self) -> StepList[None]:
+        return StepList.start_step(LateReadStep(self.started, self.may_read))
+
+    def get_persistence_schema(self) -> PersistenceSchema:
+        return PersistenceSchema.of(NOTES)
+
+
+@pytest.mark.slow
+async def test_test_3_a_coroutine_that_fetches_from_a_server_that_is_down_fails_and_is_tried_again() -> None:
+    flow = LateReader()
+    async with start_env(flow) as env:
+        await env.client.start_flow(LateReader, "a", options=StartFlowOptions().with_attribute(NOTES, ["x" * 200_000]))
+        await flow.started.wait()
+        env.crash_server()
+        flow.may_read.set()
+        await env.advance(0)
+        env.recover_server()
+        result = await env.client.wait_for_flow("a", timeout=10)
+        assert result.single_output(int) == 200_000
+        assert (await kinds(env, "a")).count("ExecuteFailed") == 1
 
 
 # ---- the clock [TEST-2] ----
