@@ -15,12 +15,15 @@ from dexsdk import (
     FlowNotActiveError,
     FlowStatus,
     PersistenceSchema,
+    RetryPolicy,
+    RpcLockConflictError,
     RPCResult,
     SkipTimerOutcome,
     StartFlowOptions,
     StepDecision,
     StepExecutionId,
     StepList,
+    StepOptions,
     Timer,
     TimerId,
     Wait,
@@ -30,7 +33,7 @@ from dexsdk import (
     rpc,
 )
 from dexsdk.testing import Environment, start_env
-from tests.acceptance.acts import Play, WaitingAct
+from tests.acceptance.acts import Act, Play, WaitingAct
 
 C = Channel("c", int)
 HOUR = timedelta(hours=1)
@@ -232,3 +235,47 @@ async def test_row_33_every_timer_fires_once_whatever_restarts(timers: int) -> N
             for event in events:
                 if event.kind == "TimerFired":
                     assert event.at >= installed_at + timedelta(milliseconds=event.data["condition_index"] % 51)
+
+
+STOCK: Attribute[int] = Attribute("stock", int)
+
+
+class Keep(Play):
+    """A Play whose RPC locks the stock."""
+
+    @rpc(lock_attributes=[STOCK.lock()])
+    def refill(self, context: Context) -> RPCResult[int]:
+        STOCK.set(context, STOCK.get(context) + 10)
+        return RPCResult.of(STOCK.get(context))
+
+
+async def test_row_15_a_lock_is_held_in_backoff_also_over_a_crash_of_the_server() -> None:
+    """[LOCK-2, LOCK-3, LOCK-4] The RPC is refused at once; the second Step with the lock waits for the first."""
+    order: list[int] = []
+
+    def execute(context: Context, input: int) -> StepDecision:
+        if context.step_execution_id == "A-1" and context.attempt == 1:
+            raise OSError("no line")
+        order.append(STOCK.get(context))
+        STOCK.set(context, STOCK.get(context) - 1)
+        return dead_end()
+
+    slow = StepOptions(
+        execute_lock_attributes=[STOCK.lock()], execute_retry=RetryPolicy(initial_interval=HOUR, maximum_interval=HOUR)
+    )
+    keep = Keep(Act("A", execute, slow), uses=(STOCK,))
+    async with start_env(keep, auto_skip=False) as env:
+        await env.client.start_flow(keep, "f", 0, StartFlowOptions().with_attribute(STOCK, 5))
+        async for event in env.client.watch_history("f"):
+            if event.kind == "ExecuteFailed":
+                break
+        await env.client.invoke_rpc(keep.schedule, "f", "A")
+        env.crash_server()
+        env.recover_server()
+        with pytest.raises(RpcLockConflictError, match="A-1 has locked"):
+            await env.client.invoke_rpc(keep.refill, "f")
+        await env.advance(timedelta(minutes=50))
+        assert order == []
+        await env.advance(timedelta(minutes=10))
+        assert order == [5, 4]
+        assert await env.client.invoke_rpc(keep.refill, "f") == 13

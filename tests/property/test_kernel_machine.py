@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from dexd.core import commands as c
-from dexd.core.config import KernelConfig
+from dexd.core.config import INLINE_VALUE_BYTES_MAX, KernelConfig
 from dexd.core.ids import CallerId, FlowId, StreamNumber, WorkerId
 from dexd.core.values import (
     Decision,
@@ -18,6 +18,7 @@ from dexd.core.values import (
     StepOptions,
     StepPlan,
     StopType,
+    TimerId,
     Wait,
 )
 from tests.property.kernel_world import Delivered, KernelWorld, Peer
@@ -51,12 +52,15 @@ from tests.support.builders import (
     retry,
     rpc,
     set_attribute,
+    skip_timer,
     start,
     stop,
     timer,
     waits,
 )
+from tests.support.deletion_builders import delete_message
 
+LARGE = b"x" * (INLINE_VALUE_BYTES_MAX + 1)
 CONFIG = KernelConfig(max_concurrent_tasks_cap=256)
 DURATIONS = (0, 1, 40, 1_000, 5_000, 10_000, 30_000)
 
@@ -72,6 +76,9 @@ step_options: st.SearchStrategy[StepOptions | None] = st.sampled_from(
             execute_timeout_ms=3_000, wait_for_timeout_ms=2_000, execute_retry=retry(initial_interval_ms=1, jitter=1.0)
         ),
         options(execute_retry=retry(maximum_attempts=2, total_duration_ms=4_000), recovery=recovery(wait_for=True)),
+        options(execute_locks=("L",), wait_for_locks=("L", "M")),
+        options(execute_locks=("M", "L"), execute_retry=retry(initial_interval_ms=1)),
+        options(execute_locks=("M",), recovery=recovery(options=options(execute_locks=("L",)))),
     ]
 )
 plans: st.SearchStrategy[StepPlan] = st.builds(
@@ -143,7 +150,19 @@ class KernelMachine(RuleBasedStateMachine):
     def publish(self, flow_id: str, channel_name: str, count: int) -> None:
         self.world.do(publish(channel_name, *[b"m"] * count, flow_id=flow_id, request_id=self._fresh()))
 
-    @rule(flow_id=flow_ids, value=st.sampled_from([None, b"1", b"2"]))
+    @rule(flow_id=flow_ids, channel_name=channels, pick=picks)
+    def delete_message(self, flow_id: str, channel_name: str, pick: int) -> None:
+        run = self.world.kernel.run(FlowId(flow_id))
+        queue = () if run is None else run.channels.get(channel_name, ())
+        message_id = queue[pick % len(queue)].message_id if queue else "nothing"
+        self.world.do(delete_message(message_id, channel_name, flow_id=flow_id, request_id=self._fresh()))
+
+    @rule(flow_id=flow_ids, step_type=st.sampled_from("AB"), number=st.integers(1, 9), index=st.integers(0, 2))
+    def skip_timer(self, flow_id: str, step_type: str, number: int, index: int) -> None:
+        timer_id = TimerId(index=index)
+        self.world.do(skip_timer(f"{step_type}-{number}", timer_id, flow_id=flow_id, request_id=self._fresh()))
+
+    @rule(flow_id=flow_ids, value=st.sampled_from([None, b"1", b"2", LARGE, LARGE + b"2"]))
     def set_attribute(self, flow_id: str, value: bytes | None) -> None:
         self.world.do(set_attribute("a", value, flow_id=flow_id, request_id=self._fresh()))
 
@@ -151,8 +170,13 @@ class KernelMachine(RuleBasedStateMachine):
     def stop(self, flow_id: str, kind: StopType) -> None:
         self.world.do(stop(kind, flow_id=flow_id, request_id=self._fresh()))
 
-    @rule(flow_id=flow_ids, name=st.sampled_from(["read", "write", "unknown"]), is_repeat=st.booleans())
-    def invoke(self, flow_id: str, name: str, is_repeat: bool) -> None:
+    @rule(
+        flow_id=flow_ids,
+        name=st.sampled_from(["read", "write", "unknown"]),
+        is_repeat=st.booleans(),
+        locks=st.sampled_from([(), (), ("L",), ("M", "L")]),
+    )
+    def invoke(self, flow_id: str, name: str, is_repeat: bool, locks: tuple[str, ...]) -> None:
         if self.world.kernel.run(FlowId(flow_id)) is None:
             return
         request_id = f"r{self._requests}" if is_repeat else self._fresh()
@@ -160,8 +184,17 @@ class KernelMachine(RuleBasedStateMachine):
         caller = CallerId(self._callers)
         self.world.callers[caller] = None
         expires_at = self.world.now + 15_000
+        content = f"{name} {locks}"
         self.world.do(
-            rpc(name, caller=caller, flow_id=flow_id, request_id=request_id, expires_at=expires_at, content=name)
+            rpc(
+                name,
+                caller=caller,
+                flow_id=flow_id,
+                request_id=request_id,
+                expires_at=expires_at,
+                content=content,
+                locks=locks,
+            )
         )
 
     @precondition(lambda self: self.world.callers)
@@ -253,7 +286,12 @@ class KernelMachine(RuleBasedStateMachine):
         response = {
             Method.WAIT_FOR: waits(wait, publications=published),
             Method.EXECUTE: decides(decision, publications=published),
-            Method.RPC: Response(output=b"1", publications=published, next_steps=decision.movements),
+            Method.RPC: Response(
+                output=b"1",
+                publications=published,
+                next_steps=decision.movements,
+                canceling=("B",) if published else (),
+            ),
         }[call.token.method]
         command = c.CompleteCall(peer.session, call.stream, call.token, response)
         self.world.answer(peer, call, command)
@@ -263,6 +301,15 @@ class KernelMachine(RuleBasedStateMachine):
     def complete_all(self, wait: Wait, decision: Decision, published: Any) -> None:
         for _ in range(min(4, len(self.world.held()))):
             self.complete_one(0, wait, decision, published)
+
+    @precondition(lambda self: self.world.held())
+    @rule(pick=picks)
+    def fetch(self, pick: int) -> None:
+        """What was withheld at the hand-over is given as it was then [ATTR-7]."""
+        found = self._held(pick)
+        if found is not None:
+            peer, call = found
+            self.world.do(c.FetchPart(peer.session, call.token, 1, is_channel=False, key="a"))
 
     @precondition(lambda self: self.world.held())
     @rule(pick=picks, error=failures)

@@ -412,11 +412,11 @@ def set_attribute(
 
 
 def skip_timer(
-    step_id: str, timer_id: TimerId, *, run_id: str | None = None, request_id: str = "r", content: bytes = b""
+    step_id: str, timer_id: TimerId, *, flow_id: str = FLOW, request_id: str = "r", content: bytes = b""
 ) -> c.SkipTimer:
-    run = None if run_id is None else RunId(run_id)
     request = RequestId(request_id)
-    return c.SkipTimer(FLOW, run, StepExecutionId(step_id), timer_id, request, content or digest(request_id))
+    step = StepExecutionId(step_id)
+    return c.SkipTimer(FlowId(flow_id), None, step, timer_id, request, content or digest(request_id))
 
 
 def update_config(config: FlowConfig, *, flow_id: str = FLOW, request_id: str = "r") -> c.UpdateFlowConfig:

@@ -14,19 +14,23 @@ from dexsdk import (
     Context,
     Flow,
     NonRetryableError,
+    PendingMessage,
     PersistenceSchema,
+    RPCResult,
     Registry,
     RetryAfter,
     RetryPolicy,
-    RPCResult,
+    SkipTimerOutcome,
     StartFlowOptions,
     Step,
     StepDecision,
     StepDurability,
+    StepExecutionId,
     StepList,
     StepMovement,
     StepOptions,
     Timer,
+    TimerId,
     Wait,
     dead_end,
     force_complete,
@@ -162,3 +166,28 @@ class MirrorStep(Step[int]):
 
     def get_step_options(self) -> StepOptions:
         return StepOptions(heartbeat_timeout=timedelta(seconds=5), execute_durability=StepDurability.ASYNC)
+
+
+class LockingFlow(Flow[None]):
+    """What locks, pending messages and skipped timers look like."""
+
+    def get_steps(self) -> StepList[None]:
+        return StepList.empty()
+
+    @rpc(lock_attributes=[STATUS.lock(), SCORES.lock("a")], is_transactional=True, preload=[TAGS, SCORES])
+    def tidy(self, context: Context) -> RPCResult[int]:
+        for message in APPROVALS.pending(context):
+            approved: bool = message.value
+            APPROVALS.delete_message(context, message.message_id)
+            print(approved)
+        BY_USER.delete_message(context, "u", BY_USER.pending(context, "u")[0].message_id)
+        return RPCResult.of(1).with_canceling_steps(MirrorStep)
+
+
+def state_calls(client: Client, flow: LockingFlow) -> None:
+    first: PendingMessage[bool] = client.list_channel_messages("id", APPROVALS)[0]
+    client.delete_channel_message("id", APPROVALS, first.message_id)
+    client.delete_channel_message("id", BY_USER, "u", "m", request_id="r")
+    outcome: SkipTimerOutcome = client.skip_timer("id", StepExecutionId(MirrorStep), TimerId.by_condition_index(0))
+    number: int = client.invoke_rpc(flow.tidy, "id")
+    print(outcome, number)

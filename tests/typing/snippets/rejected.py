@@ -148,3 +148,20 @@ def calls(client: Client, flow: CountFlow) -> None:
     client.publish("id", BY_USER, "u", 1)  # error
     client.wait_for_flow("id").single_output(int).upper()  # error
     print(text)
+
+
+@rpc(lock_attributes=[COUNT])  # error
+def locked(self: Any, context: Context) -> RPCResult[int]:
+    return RPCResult.of(1)
+
+
+def state_calls(client: Client, context: Context) -> None:
+    COUNT.lock("a")  # error
+    SCORES.lock()  # error
+    NEWS.pending(context, "u")  # error
+    BY_USER.delete_message(context, "m")  # error
+    number: int = NEWS.pending(context)[0].value  # error
+    client.list_channel_messages("id", BY_USER)  # error
+    client.delete_channel_message("id", NEWS, 5)  # error
+    client.skip_timer("id", "A-1", "x")  # error
+    print(number)

@@ -32,7 +32,7 @@ def test_time_is_wall_time_while_both_clocks_agree() -> None:
 
 
 def test_wall_clock_that_steps_back_neither_unfires_nor_stalls() -> None:
-    """[TIMER-6] Time advances with the monotonic clock."""
+    """Acceptance row 32. [TIMER-6] Time advances with the monotonic clock."""
     hardware = Hardware()
     clock = hardware.clock()
     clock.now()
