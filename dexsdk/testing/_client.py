@@ -1,10 +1,12 @@
 """The clients of a test environment: Client and AsyncClient, whose calls go straight into the server."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
 
+from dexsdk._call import current_call
 from dexsdk._carriers import AsyncCarrier, BlockingCarrier, StreamSource
 from dexsdk._conversation import Answer, Ask, AskOnce, Conversation, Pause, Turn
 from dexsdk._registry import Registry
@@ -16,6 +18,7 @@ from dexsdk.errors import DexServiceError
 from dexsdk.testing._activity import Activity
 from dexsdk.testing._clockwork import Clockwork
 from dexsdk.testing._server import InProcessServer
+from dexsdk.testing._worker import InProcessWorker
 
 Result = TypeVar("Result")
 
@@ -48,16 +51,28 @@ class InProcessClient(Client):
 class InProcessCarrier:
     """Carries conversations on the environment's loop. Their deadlines are real time, as everywhere [TEST-2].
 
-    A call ends when what it set off has settled, so that the test's next call finds the same state every time.
+    A call ends when what it set off has settled, so that the test's next call finds the same state every time. A call
+    of a handler ends with its answer: nothing settles before the handler has ended.
     """
 
-    def __init__(self, server: InProcessServer, activity: Activity, clockwork: Clockwork) -> None:
+    def __init__(
+        self,
+        server: InProcessServer,
+        activity: Activity,
+        clockwork: Clockwork,
+        worker: Callable[[], InProcessWorker],
+    ) -> None:
         self._server = server
         self._activity = activity
         self._clockwork = clockwork
+        self._worker = worker
 
     async def carry(self, conversation: Conversation[Result]) -> Result:
         """See AsyncCarrier."""
+        call = current_call.get()
+        if call is not None:
+            with self._worker().calling(call):
+                return await self._converse(conversation)
         try:
             result = await self._converse(conversation)
         except DexServiceError:

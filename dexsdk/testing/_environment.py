@@ -40,7 +40,7 @@ class Environment:
         self._incarnations = 1
         self._worker = InProcessWorker(registry, server, self._activity, self._incarnations)
         self._clockwork = Clockwork(server, self._activity, lambda: self._worker, auto_skip=auto_skip)
-        self.carrier = InProcessCarrier(server, self._activity, self._clockwork)
+        self.carrier = InProcessCarrier(server, self._activity, self._clockwork, lambda: self._worker)
         self.streams = InProcessStreams(server, self._activity)
         self.client = InProcessAsyncClient(registry, self.carrier, self.streams)
 

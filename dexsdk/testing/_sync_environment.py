@@ -19,7 +19,8 @@ Result = TypeVar("Result")
 class SyncEnvironment:
     """A server with its clock, and a connected client and Worker; made by `start_env_sync`.
 
-    See Environment for what the methods do. They may be called from any thread but that of a handler.
+    See Environment for what the methods do. They may be called from any thread but that of a handler, which may use
+    the client all the same.
     """
 
     client: Client

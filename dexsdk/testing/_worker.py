@@ -1,17 +1,19 @@
 """The Worker of a test environment: the SDK's session and handlers, without a connection and on the test's loop.
 
 Handlers run one after the other, in the order in which the server hands them over, whenever the environment says so.
-One that takes longer than `HANDLER_PATIENCE_S` lets the next one start beside it.
+One that takes longer than `HANDLER_PATIENCE_S`, or that itself calls the server, lets the next one start beside it.
 """
 
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
 from dexpb.v1 import frames
+from dexsdk._call import Call
 from dexsdk._clock import now_ms
 from dexsdk._delivery import Delivery, Ended, Orders
 from dexsdk._readiness import Readiness
@@ -51,6 +53,9 @@ class InProcessWorker:
         self._waiting: deque[Delivery] = deque()
         self._running: dict[Delivery, asyncio.TimerHandle] = {}
         self._slow: set[Delivery] = set()
+        """Those of the running that nobody waits for."""
+        self._calling: dict[Delivery, int] = {}
+        """How many calls of the client each of the running waits in."""
         self._lost_next = False
         self._lost: Delivery | None = None
         self._is_alive = True
@@ -59,8 +64,8 @@ class InProcessWorker:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a handler runs or is to run."""
-        return bool(self._running or self._waiting)
+        """Whether a handler is to run, or runs and does not wait for the server."""
+        return bool(self._waiting) or len(self._calling) < len(self._running)
 
     @property
     def is_worth_waiting_for(self) -> bool:
@@ -95,6 +100,7 @@ class InProcessWorker:
             self._runner.cancel(delivery)
         self._running.clear()
         self._slow.clear()
+        self._calling.clear()
         self._runner.close()
 
     # ---- what handlers answer; see DeliverySink ----
@@ -138,6 +144,7 @@ class InProcessWorker:
             return
         timer.cancel()
         self._slow.discard(delivery)
+        self._calling.pop(delivery, None)
         if delivery is self._lost:
             self._lost = None
             self._session.finish(delivery, None, now_ms())
@@ -202,11 +209,40 @@ class InProcessWorker:
         if not self._waiting or len(self._slow) < len(self._running):
             return False
         delivery = self._waiting.popleft()
-        self._running[delivery] = self._loop.call_later(HANDLER_PATIENCE_S, self._lose_patience, delivery)
+        self._running[delivery] = self._patience_with(delivery)
         if self._lost_next:
             self._lost_next, self._lost = False, delivery
         self._runner.start(self, [delivery])
         return True
+
+    @contextmanager
+    def calling(self, call: Call) -> Iterator[None]:
+        """Say that the call's handler waits for the server meanwhile: what it waits for may be another handler."""
+        delivery = next((running for running in self._running if running.assign is call.assign), None)
+        if delivery is None:  # Its Worker was killed under it.
+            yield
+            return
+        self._calling[delivery] = self._calling.get(delivery, 0) + 1
+        self._slow.add(delivery)
+        self._activity.note()
+        try:
+            yield
+        finally:
+            self._end_call(delivery)
+
+    def _end_call(self, delivery: Delivery) -> None:
+        self._activity.note()
+        if delivery not in self._calling:  # The handler has ended before its call.
+            return
+        self._calling[delivery] -= 1
+        if not self._calling[delivery]:
+            del self._calling[delivery]
+            self._slow.discard(delivery)
+            self._running[delivery].cancel()
+            self._running[delivery] = self._patience_with(delivery)
+
+    def _patience_with(self, delivery: Delivery) -> asyncio.TimerHandle:
+        return self._loop.call_later(HANDLER_PATIENCE_S, self._lose_patience, delivery)
 
     def _lose_patience(self, delivery: Delivery) -> None:
         self._slow.add(delivery)
