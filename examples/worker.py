@@ -9,10 +9,11 @@ import json
 import os
 import signal
 
-from dexsdk import AsyncWorker, PullWorkerOptions, Registry, WorkerOptions
+from dexsdk import AsyncClient, AsyncWorker, ClientOptions, PullWorkerOptions, Registry, WorkerOptions
 from examples.ai_agent_email import EmailAgentFlow
 from examples.drain_channel import PrintQueueFlow
 from examples.entity_store import AddressBookFlow
+from examples.flow_caller import FlowCaller
 from examples.interruptible_worker import CrawlFlow
 from examples.local_worker import DEFAULT_SERVER
 from examples.manual_intervention import ImportFlow
@@ -23,12 +24,16 @@ from examples.parallel_join import WordCountFlow
 from examples.polling import PollByRetryFlow, PollByTimerFlow, PollInOneGoFlow
 from examples.reminders import ReminderFlow
 from examples.resettable_timer import SessionFlow
+from examples.resource_pool import JobFlow, PoolFlow
 from examples.responsive_update import DocumentFlow
+from examples.shortlist import EmployerFlow, ShortlistFlow
 from examples.subscription import SubscriptionFlow
 
 
-def example_registry() -> Registry:
-    """All example Flows."""
+def example_registry(caller: FlowCaller | None = None) -> Registry:
+    """All example Flows; those that call others need a caller where they run."""
+    caller = caller or FlowCaller()
+    employers = EmployerFlow()
     flows = (
         OrderFlow(),
         MoneyTransferFlow(example_bank()),
@@ -46,6 +51,10 @@ def example_registry() -> Registry:
         DocumentFlow(),
         CrawlFlow(),
         EmailAgentFlow(),
+        PoolFlow(caller),
+        JobFlow(caller),
+        employers,
+        ShortlistFlow(employers, caller),
     )
     return Registry(flows, allow_async_handlers=True)
 
@@ -53,7 +62,11 @@ def example_registry() -> Registry:
 async def work(server: str) -> None:
     """Run the worker until a signal asks it to stop; running handlers finish first [DRAIN-1]."""
     pull = PullWorkerOptions(max_concurrent_tasks=8, idle_streams_per_queue=2)
-    worker = AsyncWorker(example_registry(), None, WorkerOptions(server_address=server, pull=pull))
+    caller = FlowCaller()
+    registry = example_registry(caller)
+    worker = AsyncWorker(registry, None, WorkerOptions(server_address=server, pull=pull))
+    client = AsyncClient(registry, None, ClientOptions(server_address=server))
+    caller.connect(client)
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -64,6 +77,7 @@ async def work(server: str) -> None:
     await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
     await worker.close()
+    await client.close()
     await running
 
 

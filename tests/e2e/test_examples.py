@@ -151,3 +151,25 @@ def test_an_agent_drafts_listens_and_sends(server: ServerProcess) -> None:
         "email-* Draft(revision=2, recipient='bob@example.org', body='invite Bob to lunch, on Friday')",
         "email-* COMPLETED invite Bob to lunch, on Friday",
     ]
+
+
+def test_jobs_share_the_slots_of_a_pool(server: ServerProcess) -> None:
+    """[CHAN-6, RPC-12] the job that fails gives its slot back too."""
+    assert lines_of("resource_pool", server) == [
+        "pool-*/job-0 COMPLETED",
+        "pool-*/job-1 FAILED",
+        "pool-*/job-2 COMPLETED",
+        "pool-*/job-3 COMPLETED",
+        "pool-*/job-4 COMPLETED",
+        "free: 2",
+    ]
+
+
+def test_a_step_asks_the_flow_of_an_employer(server: ServerProcess) -> None:
+    """[RPC-10, WAIT-5] told, revoked, and not wanted."""
+    assert lines_of("shortlist", server) == [
+        "wants-*/Ada COMPLETED sent",
+        "wants-*/Bob COMPLETED revoked: the position is filled",
+        "silent-*/Eve COMPLETED not sent: the employer has not opted in",
+        "Ada, you are on the shortlist of wants-*",
+    ]
