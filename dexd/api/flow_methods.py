@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError, Message
 
 from dexd.api.flow_types import FlowTypeDirectory
 from dexd.api.status import internal_error
+from dexd.codec import flow_queries as queries
 from dexd.codec import flow_replies as replies
 from dexd.codec import flow_requests as requests
 from dexd.codec.flow_requests import Minted
@@ -145,19 +146,19 @@ class FlowMethods:
     def _reading_methods(self) -> dict[str, Method]:
         reads = self._engine.reads
         wait_ms_max = self._limits.max_wait_ms
-        to_flow_wait = partial(requests.to_flow_wait_query, wait_ms_max=wait_ms_max)
-        to_attribute_wait = partial(requests.to_attribute_wait_query, wait_ms_max=wait_ms_max)
-        to_step_wait = partial(requests.to_step_wait_query, wait_ms_max=wait_ms_max)
+        to_flow_wait = partial(queries.to_flow_wait_query, wait_ms_max=wait_ms_max)
+        to_attribute_wait = partial(queries.to_attribute_wait_query, wait_ms_max=wait_ms_max)
+        to_step_wait = partial(queries.to_step_wait_query, wait_ms_max=wait_ms_max)
         return {
-            "DescribeFlow": Method(pb.DescribeFlowRequest, requests.to_run_key, reads.describe, replies.from_summary),
+            "DescribeFlow": Method(pb.DescribeFlowRequest, queries.to_run_key, reads.describe, replies.from_summary),
             "GetAttribute": Method(
-                pb.GetAttributeRequest, requests.to_attribute_query, reads.attribute, replies.from_attribute
+                pb.GetAttributeRequest, queries.to_attribute_query, reads.attribute, replies.from_attribute
             ),
             "ListChannelMessages": Method(
-                pb.ListChannelMessagesRequest, requests.to_messages_query, reads.messages, replies.from_messages
+                pb.ListChannelMessagesRequest, queries.to_messages_query, reads.messages, replies.from_messages
             ),
-            "GetHistory": Method(pb.GetHistoryRequest, requests.to_history_query, reads.history, replies.from_history),
-            "ListFlows": Method(pb.ListFlowsRequest, requests.to_list_query, self._list_flows, _itself),
+            "GetHistory": Method(pb.GetHistoryRequest, queries.to_history_query, reads.history, replies.from_history),
+            "ListFlows": Method(pb.ListFlowsRequest, queries.to_list_query, self._list_flows, _itself),
             "WaitForAttribute": Method(
                 pb.WaitForAttributeRequest, to_attribute_wait, reads.wait_for_attribute, replies.from_attribute_wait
             ),
@@ -185,7 +186,7 @@ class FlowMethods:
             time_left_ms=None,
         )
 
-    def _list_flows(self, query: requests.ListQuery, on_answer: OnAnswer[Message]) -> None:
+    def _list_flows(self, query: queries.ListQuery, on_answer: OnAnswer[Message]) -> None:
         """The token of the next page is bound to the query, so the page is written with it."""
         self._engine.reads.list_flows(query, partial(_write_page, query, on_answer))
 
@@ -194,7 +195,7 @@ def _itself(message: Message) -> Message:
     return message
 
 
-def _write_page(query: requests.ListQuery, on_answer: OnAnswer[Message], page: Any) -> None:
+def _write_page(query: queries.ListQuery, on_answer: OnAnswer[Message], page: Any) -> None:
     on_answer(page if isinstance(page, Rejection) else replies.from_list(page, query))
 
 

@@ -11,8 +11,8 @@ from dexd.api.client_session import ClientSession
 from dexd.api.flow_methods import FlowMethods
 from dexd.api.open_calls import OpenCalls
 from dexd.api.status import abort
+from dexd.codec.flow_queries import to_watch_query
 from dexd.codec.flow_replies import from_entry
-from dexd.codec.flow_requests import to_watch_query
 from dexd.core.rejections import Rejection
 from dexd.engine.reads import Reads
 from dexpb.v1 import flow_service_pb2 as pb

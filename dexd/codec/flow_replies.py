@@ -4,7 +4,7 @@ from typing import assert_never
 
 from google.protobuf.message import Message
 
-from dexd.codec.flow_requests import ListQuery, page_token
+from dexd.codec.flow_queries import ListQuery, page_token
 from dexd.codec.views import (
     AttributeView,
     AttributeWait,

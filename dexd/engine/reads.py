@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import structlog
 
-from dexd.codec.flow_requests import (
+from dexd.codec.flow_queries import (
     AttributeQuery,
     AttributeWaitQuery,
     FlowWaitQuery,

@@ -17,8 +17,8 @@ from google.rpc.status_pb2 import Status
 from dexd.api.flow_methods import FlowLimits, FlowMethods
 from dexd.api.flow_types import FlowTypeDirectory
 from dexd.api.status import grpc_code, status_of
+from dexd.codec.flow_queries import to_watch_query
 from dexd.codec.flow_replies import from_entry
-from dexd.codec.flow_requests import to_watch_query
 from dexd.config import ServerConfig
 from dexd.core.rejections import Rejection
 from dexd.engine.engine import Engine

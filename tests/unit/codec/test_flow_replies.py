@@ -4,7 +4,7 @@ import pytest
 from google.protobuf.message import Message
 
 from dexd.codec import flow_replies as replies
-from dexd.codec.flow_requests import ListQuery, page_token
+from dexd.codec.flow_queries import ListQuery, page_token
 from dexd.codec.views import (
     AttributeView,
     FlowEnd,

@@ -5,18 +5,19 @@ from typing import Any
 
 import pytest
 
+from dexd.codec import flow_queries as queries
 from dexd.codec import flow_requests as requests
 from dexd.codec.faults import VALUE_BYTES_MAX
-from dexd.codec.flow_requests import (
+from dexd.codec.flow_queries import (
     AttributeQuery,
     FlowWaitQuery,
     HistoryQuery,
     ListQuery,
-    Minted,
     RunKey,
     StepWaitQuery,
     page_token,
 )
+from dexd.codec.flow_requests import Minted
 from dexd.core.commands import InvokeRpc, PublishMessages, SetAttribute, StartFlow, StopFlow
 from dexd.core.ids import CallerId, FlowId, RequestId, RunId, StepExecutionId
 from dexd.core.rejections import Code, Rejection
@@ -370,32 +371,32 @@ def test_flow_ids_of_the_server_can_be_addressed_but_not_started() -> None:
 def test_queries_take_what_was_asked_with_defaults() -> None:
     """[HIST-5, WAITAPI-1] Pages of history begin at event 1 and hold 1,000 events unless said otherwise."""
     key = RunKey(FlowId("f"), None)
-    assert requests.to_run_key(pb.DescribeFlowRequest(flow_id="f", run_id="r")) == RunKey(FlowId("f"), RunId("r"))
-    assert requests.to_attribute_query(pb.GetAttributeRequest(flow_id="f", key="a")) == AttributeQuery(key, "a")
-    assert requests.to_history_query(pb.GetHistoryRequest(flow_id="f")) == HistoryQuery(key, 1, 1_000)
-    assert requests.to_history_query(pb.GetHistoryRequest(flow_id="f", from_event_id=5, page_size=10)) == HistoryQuery(
+    assert queries.to_run_key(pb.DescribeFlowRequest(flow_id="f", run_id="r")) == RunKey(FlowId("f"), RunId("r"))
+    assert queries.to_attribute_query(pb.GetAttributeRequest(flow_id="f", key="a")) == AttributeQuery(key, "a")
+    assert queries.to_history_query(pb.GetHistoryRequest(flow_id="f")) == HistoryQuery(key, 1, 1_000)
+    assert queries.to_history_query(pb.GetHistoryRequest(flow_id="f", from_event_id=5, page_size=10)) == HistoryQuery(
         key, 5, 10
     )
-    assert requests.to_watch_query(pb.WatchHistoryRequest(flow_id="f", from_event_id=3)) == HistoryQuery(key, 3, 1_000)
-    assert requests.to_flow_wait_query(
+    assert queries.to_watch_query(pb.WatchHistoryRequest(flow_id="f", from_event_id=3)) == HistoryQuery(key, 3, 1_000)
+    assert queries.to_flow_wait_query(
         pb.WaitForFlowRequest(flow_id="f", wait_ms=9, first_run_id="r"), wait_ms_max=10
     ) == FlowWaitQuery(FlowId("f"), 9, RunId("r"))
-    assert requests.to_step_wait_query(
+    assert queries.to_step_wait_query(
         pb.WaitForStepCompletionRequest(flow_id="f", step_execution_id="a-b-12"), wait_ms_max=10
     ) == StepWaitQuery(FlowId("f"), StepExecutionId("a-b-12"), 0)
 
 
 QUERIES: dict[str, Callable[[Any], Any]] = {
-    "describe": lambda fields: requests.to_run_key(pb.DescribeFlowRequest(**{"flow_id": "f", **fields})),
-    "attribute": lambda fields: requests.to_attribute_query(
+    "describe": lambda fields: queries.to_run_key(pb.DescribeFlowRequest(**{"flow_id": "f", **fields})),
+    "attribute": lambda fields: queries.to_attribute_query(
         pb.GetAttributeRequest(**{"flow_id": "f", "key": "a", **fields})
     ),
-    "history": lambda fields: requests.to_history_query(pb.GetHistoryRequest(**{"flow_id": "f", **fields})),
-    "watch": lambda fields: requests.to_watch_query(pb.WatchHistoryRequest(**{"flow_id": "f", **fields})),
-    "wait": lambda fields: requests.to_flow_wait_query(
+    "history": lambda fields: queries.to_history_query(pb.GetHistoryRequest(**{"flow_id": "f", **fields})),
+    "watch": lambda fields: queries.to_watch_query(pb.WatchHistoryRequest(**{"flow_id": "f", **fields})),
+    "wait": lambda fields: queries.to_flow_wait_query(
         pb.WaitForFlowRequest(**{"flow_id": "f", **fields}), wait_ms_max=60_000
     ),
-    "step": lambda fields: requests.to_step_wait_query(
+    "step": lambda fields: queries.to_step_wait_query(
         pb.WaitForStepCompletionRequest(**{"flow_id": "f", "step_execution_id": "A-1", **fields}), wait_ms_max=60_000
     ),
 }
@@ -434,43 +435,43 @@ def test_list_filters_and_pages() -> None:
     """[SEARCH-8] 1..1,000 rows, default 100, continued by a token."""
     request = pb.ListFlowsRequest(flow_type="Order", status="FAILED", flow_id_prefix="eu-", page_size=7)
     selection = RunFilter("Order", FlowStatus.FAILED, "eu-")
-    assert requests.to_list_query(request) == ListQuery(selection, 7)
-    assert requests.to_list_query(pb.ListFlowsRequest()) == ListQuery(RunFilter(), 100)
+    assert queries.to_list_query(request) == ListQuery(selection, 7)
+    assert queries.to_list_query(pb.ListFlowsRequest()) == ListQuery(RunFilter(), 100)
     request.page_token = page_token(selection, 55)
-    assert requests.to_list_query(request) == ListQuery(RunFilter("Order", FlowStatus.FAILED, "eu-", 55), 7)
+    assert queries.to_list_query(request) == ListQuery(RunFilter("Order", FlowStatus.FAILED, "eu-", 55), 7)
 
 
 def test_token_continues_only_its_own_list() -> None:
     """[SEARCH-8] A foreign or altered page token is refused."""
     token = page_token(RunFilter("Order"), 55)
     for altered in (token[:-4], token + "AAAA", "%%%", "\u00e9", page_token(RunFilter("Order"), 0)):
-        refusal(requests.to_list_query(pb.ListFlowsRequest(flow_type="Order", page_token=altered)), "page_token")
-    refusal(requests.to_list_query(pb.ListFlowsRequest(flow_type="Bill", page_token=token)), "page_token")
+        refusal(queries.to_list_query(pb.ListFlowsRequest(flow_type="Order", page_token=altered)), "page_token")
+    refusal(queries.to_list_query(pb.ListFlowsRequest(flow_type="Bill", page_token=token)), "page_token")
 
 
 def test_token_stays_valid_from_page_to_page() -> None:
     """[SEARCH-8] The query of a later page makes the token of the one after it."""
     later = RunFilter("Order", before_stream_id=55)
     request = pb.ListFlowsRequest(flow_type="Order", page_token=page_token(later, 33))
-    assert requests.to_list_query(request) == ListQuery(RunFilter("Order", before_stream_id=33), 100)
+    assert queries.to_list_query(request) == ListQuery(RunFilter("Order", before_stream_id=33), 100)
 
 
 @pytest.mark.parametrize(("fields", "field"), [({"page_size": 1_001}, "page_size"), ({"status": "OPEN"}, "status")])
 def test_list_with_a_field_out_of_range_is_refused(fields: dict[str, Any], field: str) -> None:
     """[ERR-A] With the allowed values."""
-    refusal(requests.to_list_query(pb.ListFlowsRequest(**fields)), field)
+    refusal(queries.to_list_query(pb.ListFlowsRequest(**fields)), field)
 
 
 def test_chan_9_a_page_of_messages_is_asked_for_by_the_last_one_seen() -> None:
     """[HIST-5] At most 1,000 in one page."""
-    query = requests.to_messages_query(
+    query = queries.to_messages_query(
         pb.ListChannelMessagesRequest(flow_id="f", channel="c\0k", after_message_id="m", page_size=7)
     )
-    assert query == requests.MessagesQuery(requests.RunKey(FlowId("f"), None), "c\0k", "m", 7)
-    whole = requests.to_messages_query(pb.ListChannelMessagesRequest(flow_id="f", channel="c"))
-    assert isinstance(whole, requests.MessagesQuery)
+    assert query == queries.MessagesQuery(queries.RunKey(FlowId("f"), None), "c\0k", "m", 7)
+    whole = queries.to_messages_query(pb.ListChannelMessagesRequest(flow_id="f", channel="c"))
+    assert isinstance(whole, queries.MessagesQuery)
     assert (whole.after, whole.limit) == ("", 1_000)
     valid: dict[str, Any] = {"flow_id": "f", "channel": "c"}
     for field, wrong in (("flow_id", ""), ("channel", ""), ("page_size", 1_001)):
         request = pb.ListChannelMessagesRequest(**valid | {field: wrong})
-        refusal(requests.to_messages_query(request), field)
+        refusal(queries.to_messages_query(request), field)

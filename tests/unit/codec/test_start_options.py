@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dexd.codec import flow_queries as queries
 from dexd.codec import flow_requests as requests
 from dexd.codec.flow_requests import Minted
 from dexd.core.commands import StartFlow, UpdateFlowConfig
@@ -142,7 +143,7 @@ def wait_request(**fields: Any) -> pb.WaitForAttributeRequest:
 
 def test_wait_for_an_attribute() -> None:
     """[WAITAPI-4]"""
-    query = requests.to_attribute_wait_query(wait_request(), wait_ms_max=60_000)
+    query = queries.to_attribute_wait_query(wait_request(), wait_ms_max=60_000)
     assert not isinstance(query, Rejection)
     assert (query.flow_id, query.name, query.wait_ms) == ("f", "a", 5)
     assert query.matches(b"1")
@@ -160,6 +161,6 @@ def test_wait_for_an_attribute() -> None:
     ],
 )
 def test_gen_2_illegal_waits_are_refused_by_name(fields: dict[str, Any], field: str) -> None:
-    refused = requests.to_attribute_wait_query(wait_request(**fields), wait_ms_max=60_000)
+    refused = queries.to_attribute_wait_query(wait_request(**fields), wait_ms_max=60_000)
     assert isinstance(refused, Rejection)
     assert refused.fields == {"field": field}

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from dexd.codec.flow_requests import AttributeWaitQuery, FlowWaitQuery, StepWaitQuery
+from dexd.codec.flow_queries import AttributeWaitQuery, FlowWaitQuery, StepWaitQuery
 from dexd.codec.views import AttributeWait
 from dexd.core import commands as c
 from dexd.core.flow.decide_flow_retry import derived_run_id

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dexd.codec.flow_requests import AttributeQuery, FlowWaitQuery, RunKey
+from dexd.codec.flow_queries import AttributeQuery, FlowWaitQuery, RunKey
 from dexd.core.effects import AcknowledgeResult, AssignCall
 from dexd.core.ids import FlowId, RunId
 from dexd.core.outcome import StartFlowAccepted

@@ -1,6 +1,6 @@
 """What follows an ASYNC result may reach workers before its commit, and nobody else [DUR-1..3]."""
 
-from dexd.codec.flow_requests import AttributeQuery, FlowWaitQuery, RunKey
+from dexd.codec.flow_queries import AttributeQuery, FlowWaitQuery, RunKey
 from dexd.core.effects import AcknowledgeResult, AssignCall
 from dexd.core.ids import FlowId
 from dexd.core.values import Decision, DecisionKind, FlowStatus, StepDurability, StepOptions, StepPlan

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dexd.codec.flow_requests import FlowWaitQuery, RunKey
+from dexd.codec.flow_queries import FlowWaitQuery, RunKey
 from dexd.core import commands as c
 from dexd.core.ids import CallerId, FlowId, RequestId
 from dexd.core.outcome import StartFlowAccepted

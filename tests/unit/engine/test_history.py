@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dexd.codec.flow_requests import AttributeQuery, HistoryQuery, ListQuery, RunKey
+from dexd.codec.flow_queries import AttributeQuery, HistoryQuery, ListQuery, RunKey
 from dexd.codec.views import HistoryEntry
 from dexd.core.config import KernelConfig
 from dexd.core.ids import FlowId, RunId

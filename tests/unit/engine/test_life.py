@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from dexd.codec.flow_requests import FlowWaitQuery, HistoryQuery, RunKey, StepWaitQuery
+from dexd.codec.flow_queries import FlowWaitQuery, HistoryQuery, RunKey, StepWaitQuery
 from dexd.core import commands as c
 from dexd.core.effects import AskReconnect
 from dexd.core.ids import CallerId, FlowId, RequestId, StepExecutionId

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from dexd.codec.flow_requests import ListQuery, RunKey
+from dexd.codec.flow_queries import ListQuery, RunKey
 from dexd.core.commands import FailCall
 from dexd.core.ids import FlowId, StepExecutionId
 from dexd.core.values import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dexd.codec.flow_requests import RunKey
+from dexd.codec.flow_queries import RunKey
 from dexd.core.commands import InvokeRpc
 from dexd.core.config import KernelConfig
 from dexd.core.ids import CallerId, FlowId, RequestId, RunId

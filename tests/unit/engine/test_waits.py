@@ -2,7 +2,7 @@
 
 import pytest
 
-from dexd.codec.flow_requests import FlowWaitQuery, StepWaitQuery
+from dexd.codec.flow_queries import FlowWaitQuery, StepWaitQuery
 from dexd.codec.views import FlowWait, StepWait
 from dexd.core import commands as c
 from dexd.core.ids import FlowId, RunId, StepExecutionId

@@ -1,0 +1,214 @@
+"""FlowService requests that change nothing, as queries, or as a refusal. `flow_replies` is the other direction."""
+
+import base64
+from collections.abc import Callable
+
+import msgspec
+
+from dexd.codec.attribute_match import to_match
+from dexd.codec.content_digest import content_digest
+from dexd.codec.faults import key_fault
+from dexd.codec.request_checks import (
+    invalid,
+    optional_run_id,
+    refuse_fault,
+    refuse_negative,
+    refuse_outside,
+    refuse_run,
+    refuse_step_execution_id,
+)
+from dexd.core.ids import FlowId, RunId, StepExecutionId
+from dexd.core.rejections import Rejection
+from dexd.core.values import FlowStatus
+from dexd.log.event_log import RunFilter
+from dexpb.v1 import flow_service_pb2 as pb
+
+PAGE_SIZE_DEFAULT = 100
+HISTORY_PAGE_SIZE_DEFAULT = 1_000
+PAGE_SIZE_MAX = 1_000
+"""Rows of a page [HIST-5, SEARCH-8]."""
+
+
+class RunKey(msgspec.Struct, frozen=True):
+    """Names the latest run of a Flow ID, or one run of it [ID-5]."""
+
+    flow_id: FlowId
+    run_id: RunId | None
+
+
+class HistoryQuery(msgspec.Struct, frozen=True):
+    """A page of history."""
+
+    key: RunKey
+    from_event_id: int
+    limit: int
+
+
+class AttributeQuery(msgspec.Struct, frozen=True):
+    """One Attribute."""
+
+    key: RunKey
+    name: str
+
+
+class MessagesQuery(msgspec.Struct, frozen=True):
+    """A page of one Channel."""
+
+    key: RunKey
+    channel: str
+    after: str
+    limit: int
+
+
+class FlowWaitQuery(msgspec.Struct, frozen=True):
+    """A wait for the end of a Flow."""
+
+    flow_id: FlowId
+    wait_ms: int
+    first_run_id: RunId | None
+
+
+class StepWaitQuery(msgspec.Struct, frozen=True):
+    """A wait for the end of a Step execution."""
+
+    flow_id: FlowId
+    step_execution_id: StepExecutionId
+    wait_ms: int
+
+
+class AttributeWaitQuery(msgspec.Struct, frozen=True):
+    """A wait for a value of an Attribute."""
+
+    flow_id: FlowId
+    name: str
+    matches: Callable[[bytes | None], bool]
+    wait_ms: int
+
+
+class ListQuery(msgspec.Struct, frozen=True):
+    """A page of Flows."""
+
+    selection: RunFilter
+    limit: int
+
+
+def to_run_key(request: pb.DescribeFlowRequest) -> RunKey | Rejection:
+    """Read whose state is wanted."""
+    return refuse_run(request.flow_id, request.run_id) or _run_key(request.flow_id, request.run_id)
+
+
+def to_attribute_query(request: pb.GetAttributeRequest) -> AttributeQuery | Rejection:
+    """Read which Attribute is wanted."""
+    refusal = refuse_run(request.flow_id, request.run_id) or refuse_fault(key_fault(request.key, "key"), "key")
+    return refusal or AttributeQuery(_run_key(request.flow_id, request.run_id), request.key)
+
+
+def to_messages_query(request: pb.ListChannelMessagesRequest) -> MessagesQuery | Rejection:
+    """Read which pending messages are wanted [CHAN-9]."""
+    limit = request.page_size or PAGE_SIZE_MAX
+    refusal = (
+        refuse_run(request.flow_id, request.run_id)
+        or refuse_fault(key_fault(request.channel, "channel"), "channel")
+        or refuse_outside(limit, "page_size", 1, PAGE_SIZE_MAX)
+    )
+    key = _run_key(request.flow_id, request.run_id)
+    return refusal or MessagesQuery(key, request.channel, request.after_message_id, limit)
+
+
+def to_history_query(request: pb.GetHistoryRequest) -> HistoryQuery | Rejection:
+    """Read which page of history is wanted; event id 0 means the first."""
+    limit = request.page_size or HISTORY_PAGE_SIZE_DEFAULT
+    refusal = (
+        refuse_run(request.flow_id, request.run_id)
+        or refuse_negative(request.from_event_id, "from_event_id")
+        or refuse_outside(limit, "page_size", 1, PAGE_SIZE_MAX)
+    )
+    return refusal or HistoryQuery(_run_key(request.flow_id, request.run_id), max(1, request.from_event_id), limit)
+
+
+def to_watch_query(request: pb.WatchHistoryRequest) -> HistoryQuery | Rejection:
+    """Read from where history is to be followed."""
+    refusal = refuse_run(request.flow_id, request.run_id) or refuse_negative(request.from_event_id, "from_event_id")
+    key = _run_key(request.flow_id, request.run_id)
+    return refusal or HistoryQuery(key, max(1, request.from_event_id), HISTORY_PAGE_SIZE_DEFAULT)
+
+
+def to_flow_wait_query(request: pb.WaitForFlowRequest, *, wait_ms_max: int) -> FlowWaitQuery | Rejection:
+    """Read a wait for a Flow; one poll is held at most `wait_ms_max` [WAITAPI-1]."""
+    refusal = refuse_run(request.flow_id, request.first_run_id) or refuse_outside(
+        request.wait_ms, "wait_ms", 0, wait_ms_max
+    )
+    return refusal or FlowWaitQuery(FlowId(request.flow_id), request.wait_ms, optional_run_id(request.first_run_id))
+
+
+def to_attribute_wait_query(request: pb.WaitForAttributeRequest, *, wait_ms_max: int) -> AttributeWaitQuery | Rejection:
+    """Read a wait for a value of an Attribute [WAITAPI-4]."""
+    refusal = (
+        refuse_run(request.flow_id, "")
+        or refuse_fault(key_fault(request.key, "key"), "key")
+        or refuse_outside(request.wait_ms, "wait_ms", 0, wait_ms_max)
+    )
+    if refusal is not None:
+        return refusal
+    try:
+        matches = to_match(request.operator, request.operand, is_instant=request.is_instant)
+    except ValueError as error:
+        return invalid("operand", str(error))
+    return AttributeWaitQuery(FlowId(request.flow_id), request.key, matches, request.wait_ms)
+
+
+def to_step_wait_query(request: pb.WaitForStepCompletionRequest, *, wait_ms_max: int) -> StepWaitQuery | Rejection:
+    """Read a wait for a Step execution, whose ID is split at the last hyphen [ID-6, WAITAPI-3]."""
+    refusal = (
+        refuse_run(request.flow_id, "")
+        or refuse_outside(request.wait_ms, "wait_ms", 0, wait_ms_max)
+        or refuse_step_execution_id(request.step_execution_id)
+    )
+    if refusal is not None:
+        return refusal
+    return StepWaitQuery(FlowId(request.flow_id), StepExecutionId(request.step_execution_id), request.wait_ms)
+
+
+def to_list_query(request: pb.ListFlowsRequest) -> ListQuery | Rejection:
+    """Read a page request; a token continues only the list that it came from [SEARCH-8]."""
+    limit = request.page_size or PAGE_SIZE_DEFAULT
+    refusal = refuse_outside(limit, "page_size", 1, PAGE_SIZE_MAX)
+    if refusal is None and request.status and request.status not in FlowStatus.__members__:
+        allowed = ", ".join(FlowStatus.__members__)
+        refusal = invalid("status", f"status is {request.status[:255]!r}, allowed are {allowed}")
+    if refusal is not None:
+        return refusal
+    selection = RunFilter(
+        request.flow_type,
+        FlowStatus[request.status] if request.status else 0,
+        request.flow_id_prefix,
+    )
+    if not request.page_token:
+        return ListQuery(selection, limit)
+    position = _position(request.page_token, selection)
+    if position is None:
+        return invalid("page_token", "page_token does not belong to this list")
+    return ListQuery(msgspec.structs.replace(selection, before_stream_id=position), limit)
+
+
+def page_token(selection: RunFilter, before_stream_id: int) -> str:
+    """Make the token of the page that follows that stream."""
+    content = msgspec.msgpack.encode((before_stream_id, _selection_digest(selection)))
+    return base64.urlsafe_b64encode(content).decode()
+
+
+def _position(token: str, selection: RunFilter) -> int | None:
+    try:
+        content = base64.b64decode(token.encode(), altchars=b"-_", validate=True)
+        position, digest = msgspec.msgpack.decode(content, type=tuple[int, bytes])
+    except (ValueError, msgspec.DecodeError):
+        return None
+    return position if digest == _selection_digest(selection) and 0 < position < 2**63 else None
+
+
+def _selection_digest(selection: RunFilter) -> bytes:
+    return content_digest("list", selection.flow_type, str(selection.status), selection.flow_id_prefix)[:8]
+
+
+def _run_key(flow_id: str, run_id: str) -> RunKey:
+    return RunKey(FlowId(flow_id), optional_run_id(run_id))
