@@ -19,17 +19,20 @@ from dexd.core.values import Failure, Method, RequestRecord, Response
 
 LOSSES_MAX = 1
 """Lost deliveries that an RPC survives [RPC-8]."""
+LAST_DELIVERIES_MAX = 1_000
+"""Calls that ended without their handler's result whose deliveries are remembered."""
 
 
 class RpcDesk:
     """Open RPC calls and who waits for them."""
 
-    __slots__ = ("_by_caller", "_by_run", "_dispatcher")
+    __slots__ = ("_by_caller", "_by_run", "_dispatcher", "_last_deliveries")
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._by_caller: dict[CallerId, Call] = {}
         self._by_run: dict[RunId, dict[CallKey, Call]] = {}
+        self._last_deliveries: dict[CallKey, int] = {}
 
     def invoke(self, turn: Turn, run: RunState, command: InvokeRpc) -> None:
         """Begin a call, join the equal one that is under way, or give the stored answer [RPC-12]."""
@@ -69,7 +72,7 @@ class RpcDesk:
             if refused is not None:
                 turn.perform(AnswerRpc(command.caller, refused))
                 return
-            rpc = RpcCall(command, [command.caller])
+            rpc = RpcCall(command, [command.caller], self._last_deliveries.pop(key, 0))
             call = self._dispatcher.calls[key] = Call(key, run, Method.RPC, command.name, rpc=rpc)
             self._by_run.setdefault(run.run_id, {})[key] = call
             self._by_caller[command.caller] = call
@@ -192,9 +195,21 @@ class RpcDesk:
         del of_run[call.key]
         if not of_run:
             del self._by_run[call.run.run_id]
-        for caller in _rpc(call).callers:
+        rpc = _rpc(call)
+        if rpc.delivery and isinstance(answer, Rejection):
+            self._remember_delivery(call.key, rpc.delivery)
+        for caller in rpc.callers:
             self._by_caller.pop(caller, None)
             turn.perform(AnswerRpc(caller, answer))
+
+    def _remember_delivery(self, key: CallKey, delivery: int) -> None:
+        """A call that repeats the request goes on counting: a late result of this one must not pass for its own.
+
+        Kept in memory only, for the newest calls that ended without their handler's result [DELIV-2, RPC-7].
+        """
+        if len(self._last_deliveries) >= LAST_DELIVERIES_MAX:
+            del self._last_deliveries[next(iter(self._last_deliveries))]
+        self._last_deliveries[key] = delivery
 
     def has_calls(self, run_id: RunId) -> bool:
         """Whether a call of the run is open; its state must stay in memory."""

@@ -11,6 +11,7 @@ from dexd.core.config import (
 )
 from dexd.core.effects import AnswerRpc, EndSession
 from dexd.core.events import ExecuteCompleted, FlowClosed, FlowConfigUpdated, RpcCompleted
+from dexd.core.matching.rpc_desk import LAST_DELIVERIES_MAX
 from dexd.core.rejections import Code, Rejection
 from dexd.core.terms import FlowConfig
 from dexd.core.values import Method, Response
@@ -458,3 +459,24 @@ def test_rpc_11_input_and_output_enter_history_only_when_the_settings_say_so(
     before.when(complete(Response(writes=(("a", b"1"),), output=b"42"), CALL)).then_events(
         Like(RpcCompleted, writes=(("a", b"1"),), input=io[0], output=io[1])
     )
+
+
+def test_rpc_7_a_late_result_does_not_pass_for_that_of_a_repeated_request() -> None:
+    """[DELIV-2, LOCK-2] the second call of one request is another delivery, with a snapshot of its own."""
+    before = given(started()).after(*connect(streams=3), rpc()).ticked(T0 + 20_000)
+    late, again = complete(Response(output=b"1"), rpc_token()), rpc(caller=2, expires_at=T0 + 60_000)
+    before.when(again, now=T0 + 20_000).then_effects(assigned(rpc_token(delivery=2), number=2))
+    before.after(again, now=T0 + 20_000)
+    before.when(late, now=T0 + 20_001).then_effects(refused("STALE", rpc_token()))
+
+
+def test_rpc_7_only_the_newest_abandoned_deliveries_are_remembered() -> None:
+    """[ARCH-8]"""
+    before = given(started()).after(*connect())
+    for number in range(LAST_DELIVERIES_MAX + 1):
+        delivered = rpc_token(f"r{number}")
+        before.after(rpc(request_id=f"r{number}"), fail(failure(), delivered))
+    for number, delivery in ((LAST_DELIVERIES_MAX, 2), (0, 1)):
+        delivered = rpc_token(f"r{number}", delivery)
+        before.when(rpc(request_id=f"r{number}")).then_effects(assigned(delivered))
+        before.after(fail(failure(), delivered))
