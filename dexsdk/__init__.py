@@ -77,6 +77,7 @@ from dexsdk.schema import PersistenceSchema
 from dexsdk.status import FlowErrorType, FlowStatus, SkipTimerOutcome, StepOutcome, StopOutcome
 from dexsdk.step import Step, StepList
 from dexsdk.step_execution import StepExecutionId
+from dexsdk.sub_flow import SubFlow, SubFlowOptions, SubFlowReusePolicy
 from dexsdk.timer import Timer, TimerId
 from dexsdk.wait import ConditionCombination, Wait
 from dexsdk.worker import AsyncWorker, Worker
@@ -155,6 +156,9 @@ __all__ = [
     "StopOutcome",
     "StopResult",
     "StopType",
+    "SubFlow",
+    "SubFlowOptions",
+    "SubFlowReusePolicy",
     "Timer",
     "TimerId",
     "TlsOptions",

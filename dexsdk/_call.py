@@ -56,6 +56,10 @@ class Scope(Protocol):
         """Give the type of a registered Step; FlowDefinitionError for any other [DEC-8]."""
         ...
 
+    def encode_sub_flow(self, sub_flow: Any) -> frames.SubFlow:
+        """Give a child Flow of the same registry as it travels; FlowDefinitionError if it does not fit [SUB-1]."""
+        ...
+
     def encode_movement(self, step: Any, input: Any, options: Any) -> frames.Movement:
         """Give a movement to a registered Step as it travels; FlowDefinitionError if it does not fit [DEC-8]."""
         ...

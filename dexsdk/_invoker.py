@@ -23,6 +23,7 @@ from dexsdk.context import Context
 from dexsdk.decision import StepDecision, step_types_of
 from dexsdk.errors import InvalidStepResultError, ValueTooLargeError
 from dexsdk.rpc import RPCResult
+from dexsdk.sub_flow import SubFlow
 from dexsdk.wait import Wait
 
 FRAME_BYTES_MAX = 16 * 1024 * 1024
@@ -207,7 +208,11 @@ def _encode_wait_for_result(call: Call, result: object) -> _Result:
     for condition in result.conditions:
         if isinstance(condition, ChannelCondition):
             call.scope.codec_of(condition.channel)
-    return result.to_frame(), None, b"", ()
+    wait = result.to_frame()
+    sub_flows = tuple(call.scope.encode_sub_flow(c) for c in result.conditions if isinstance(c, SubFlow))
+    if sub_flows:
+        wait = msgspec.structs.replace(wait, sub_flows=sub_flows)
+    return wait, None, b"", ()
 
 
 def _encode_execute_result(call: Call, result: object) -> _Result:

@@ -81,6 +81,8 @@ class RegisteredFlow:
         self.rpcs = rpcs
         self.timeout_handler = timeout_handler
         """``handle_timeout``, if the Flow overrides it."""
+        self.encode_child: Callable[[Any], frames.SubFlow] | None = None
+        """How the registry, which knows the other Flows, encodes a child."""
         self.definitions = definitions
         self.codecs = codecs
         self._codec_by_identity = {
@@ -141,6 +143,16 @@ class RegisteredFlow:
         has_options = options is not None or registered.has_options
         resolved = self.encode_options(registered, options) if has_options else None
         return frames.Movement(registered.step_type, data, registered.has_wait_for, resolved)
+
+    def encode_sub_flow(self, sub_flow: Any) -> frames.SubFlow:
+        """Give a child Flow of the same registry as it travels [SUB-1].
+
+        Raises:
+            FlowDefinitionError: it is not registered, has no start Step, or does not fit.
+            ValueMappingError: its input cannot be encoded.
+        """
+        assert self.encode_child is not None, "the registry says how"
+        return self.encode_child(sub_flow)
 
     def encode_options(self, step: RegisteredStep, override: StepOptions | None) -> frames.StepOptions | None:
         """Give the options that hold for an execution as they travel [STEP-8]; None is the server's defaults.

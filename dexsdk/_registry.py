@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dexpb.v1 import frames
 from dexsdk._codec import Codec, CodecRegistry
 from dexsdk._flow_compiler import compile_flow
 from dexsdk._registered import Handler, RegisteredFlow
+from dexsdk._sub_flow_frames import sub_flow_frame
 from dexsdk.attribute import AnyAttribute
 from dexsdk.channel import AnyChannel
 from dexsdk.errors import FlowDefinitionError
@@ -15,6 +17,7 @@ from dexsdk.flow import AnyFlow
 from dexsdk.rpc import RpcMark, rpc_mark
 from dexsdk.step import Step, StepRef
 from dexsdk.step_execution import StepExecutionId
+from dexsdk.sub_flow import SubFlow
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class Registry:
             if registered.flow_type in self._by_type:
                 faults.append(f"Flow type {registered.flow_type!r} is registered twice")
             self._by_type[registered.flow_type] = registered
+            registered.encode_child = self._encode_child
         if faults:
             raise FlowDefinitionError(*faults)
         classes = Counter(type(entry.flow) for entry in self.flows)
@@ -98,6 +102,9 @@ class Registry:
         owner = getattr(method, "__self__", None)
         flow = self.resolve_flow(owner) if owner is not None else self._owner_of(method, mark)
         return RegisteredRpc(flow, mark.name, flow.rpcs[mark.name])
+
+    def _encode_child(self, sub_flow: SubFlow) -> frames.SubFlow:
+        return sub_flow_frame(sub_flow, self.resolve_flow)
 
     def codec_of(self, definition: AnyAttribute | AnyChannel) -> Codec[Any]:
         """Give the codec of a definition that some registered Flow declares [FLOW-4].

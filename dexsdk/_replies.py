@@ -43,6 +43,7 @@ def to_flow_info(body: bytes) -> FlowInfo:
         ordinal=info.ordinal,
         first_run_id=info.first_run_id,
         history_events=info.history_events,
+        parent_flow_id=info.parent_flow_id or None,
     )
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 
 from dexpb.v1 import flow_service_pb2 as pb
+from dexpb.v1 import frames
 
 _THRESHOLD_MAX = 2**31 - 1
 
@@ -60,6 +61,16 @@ class FlowConfig:
     def is_empty(self) -> bool:
         """Whether no field is set."""
         return all(getattr(self, field.name) is None for field in fields(self))
+
+    def to_frame(self) -> frames.FlowConfig:
+        """Give the settings as they travel in a session."""
+        mode, durability = self.active_step_search_mode, self.step_durability
+        return frames.FlowConfig(
+            None if mode is None else _SEARCH_MODE[mode],
+            self.continue_as_new_threshold,
+            None if durability is None else _DURABILITY[durability],
+            self.record_rpc_io,
+        )
 
     def to_message(self) -> pb.FlowConfig:
         """Give the settings as they travel."""

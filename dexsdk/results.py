@@ -34,6 +34,8 @@ class FlowInfo:
     first_run_id: str
     """First run of the execution."""
     history_events: int
+    parent_flow_id: str | None = None
+    """The Flow that began it as a SubFlow [SUB-3]."""
 
 
 @dataclass(frozen=True)

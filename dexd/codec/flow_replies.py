@@ -68,6 +68,7 @@ def from_summary(summary: FlowSummary) -> pb.FlowInfo:
         closed_at=summary.closed_at,
         ordinal=summary.ordinal,
         first_run_id=summary.first_run_id,
+        parent_flow_id=summary.parent_flow_id or "",
         history_events=summary.history_events,
         error_type=_error_type(summary.error_type),
         error_message=summary.error_message,

@@ -21,7 +21,7 @@ from dexd.core.flow.standing import priority_of
 from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.ids import StepExecutionId
 from dexd.core.outcome import RecordedEvent
-from dexd.core.values import Method, RequestRecord
+from dexd.core.values import ConditionResult, Method, RequestRecord
 
 Json: TypeAlias = Any
 """Something msgspec encodes as JSON; user values are msgspec.Raw and are copied as they are [VAL-3]."""
@@ -88,7 +88,7 @@ class HistoryView:
     def _input_block(self, step: StepExecution) -> dict[str, Json]:
         return {
             "value": _value(step.input),
-            "results": [_show_struct(result) for result in step.results],
+            "results": [_show_result(result) for result in step.results],
             "locals": {name: _value(value) for name, value in step.locals.items()},
             "snapshot_version": self._snapshot_versions.get(step.step_execution_id, 0),
         }
@@ -163,6 +163,7 @@ _SHOWN_WHEN_SET: dict[type[e.Event], tuple[str, ...]] = {
     e.FlowStarted: ("terms", "eligible_at", "timeout_at"),
     e.RpcCompleted: ("input", "output"),
     e.FlowClosed: ("next_run_id",),
+    e.WaitForCompleted: ("sub_flows",),
 }
 """Fields of features that most Flows do not use."""
 
@@ -196,6 +197,13 @@ def _show_part(part: Any) -> Json:
 
 def _show_struct(struct: msgspec.Struct) -> dict[str, Json]:
     return {name: _show(name, getattr(struct, name)) for name in struct.__struct_fields__}
+
+
+def _show_result(result: ConditionResult) -> dict[str, Json]:
+    shown = _show_struct(result)
+    if result.sub_flow is None:
+        del shown["sub_flow"]
+    return shown
 
 
 def _value(value: bytes | None) -> Json:

@@ -12,7 +12,7 @@ import msgspec
 from dexd.core import effects as e
 from dexd.core.commands import FailCall
 from dexd.core.rejections import Rejection
-from dexd.core.values import ConditionResult, Failure, Token
+from dexd.core.values import ConditionResult, Failure, FlowErrorType, SubFlowResult, Token
 from dexpb.v1 import frames
 from dexpb.v1.worker_service_pb2 import SessionBatch
 
@@ -192,7 +192,23 @@ def _assign(effect: e.AssignCall) -> frames.Assign:
 
 def _result(result: ConditionResult) -> frames.ConditionResult:
     return frames.ConditionResult(
-        result.kind, result.condition_id, result.met, result.channel, result.values, result.minimum
+        result.kind,
+        result.condition_id,
+        result.met,
+        result.channel,
+        result.values,
+        result.minimum,
+        None if result.sub_flow is None else _sub_flow(result.sub_flow),
+    )
+
+
+def _sub_flow(result: SubFlowResult) -> frames.SubFlowResult:
+    return frames.SubFlowResult(
+        result.flow_id,
+        result.status.name,
+        "" if result.error_type is FlowErrorType.NONE else result.error_type.name,
+        result.error_message,
+        tuple((done.step_type, done.step_execution_id, done.value) for done in result.completions),
     )
 
 

@@ -6,11 +6,27 @@ Raises ValueError when a field has no meaning or is outside its range; the text 
 from enum import IntEnum
 from typing import TypeVar
 
-from dexd.codec.faults import COUNT_MAX, duration_fault, options_fault, retry_fault
-from dexd.codec.step_plans import options_of_proto, retry_of_proto
+from dexd.codec.faults import (
+    COUNT_MAX,
+    duration_fault,
+    key_fault,
+    options_fault,
+    owned_name_fault,
+    plan_fault,
+    retry_fault,
+)
+from dexd.codec.step_plans import (
+    options_of_frame,
+    options_of_proto,
+    plan_of_movement,
+    retry_of_frame,
+    retry_of_proto,
+)
+from dexd.core.sub_flows import SubFlowPlan, SubFlowReusePolicy
 from dexd.core.terms import ActiveStepSearchMode, FlowConfig, FlowRetry, FlowTerms, FlowTimeoutPolicy
 from dexd.core.values import RetryPolicy, StepDurability, StepOptions, StepPlan
 from dexpb.v1 import flow_service_pb2 as pb
+from dexpb.v1 import frames
 
 Kind = TypeVar("Kind", bound=IntEnum)
 
@@ -98,3 +114,47 @@ def _refuse(fault: str | None) -> None:
 
 
 _NOTHING = FlowTerms()
+
+
+# ---- from session frames ----------------------------------------------------------------------------------------
+
+
+def sub_flow_of_frame(sub_flow: frames.SubFlow) -> SubFlowPlan:
+    """Take a child that a Wait asks for [SUB-7]."""
+    _refuse(owned_name_fault(sub_flow.flow_type, "Flow type"))
+    start_step = plan_of_movement(sub_flow.start_step)
+    _refuse(plan_fault(start_step))
+    for key, _ in sub_flow.attributes:
+        _refuse(key_fault(key, "Attribute"))
+    if len(dict(sub_flow.attributes)) != len(sub_flow.attributes):
+        raise ValueError("an initial Attribute of a SubFlow occurs more than once")
+    return SubFlowPlan(
+        sub_flow.flow_type,
+        start_step,
+        sub_flow.attributes,
+        _terms_of_frame(sub_flow, start_step),
+        _member(SubFlowReusePolicy, sub_flow.reuse_policy, "reuse_policy"),
+    )
+
+
+def _terms_of_frame(sub_flow: frames.SubFlow, start_step: StepPlan) -> FlowTerms | None:
+    retry, handler, config = sub_flow.retry, sub_flow.timeout_handler_options, sub_flow.config
+    return checked_terms(
+        FlowTerms(
+            sub_flow.timeout_ms,
+            _member(FlowTimeoutPolicy, sub_flow.timeout_policy, "timeout_policy"),
+            None if handler is None else options_of_frame(handler),
+            sub_flow.start_delay_ms,
+            None if retry is None else FlowRetry(retry_of_frame(retry), start_step, sub_flow.attributes),
+            None if config is None else _config_of_frame(config),
+        )
+    )
+
+
+def _config_of_frame(config: frames.FlowConfig) -> FlowConfig:
+    return checked_config(
+        config.active_step_search_mode,
+        config.continue_as_new_threshold,
+        config.step_durability,
+        record_rpc_io=config.record_rpc_io,
+    )

@@ -9,7 +9,7 @@ import msgspec
 from dexd.core.flow.state import RunState
 from dexd.log.event_log import Snapshot
 
-STATE_VERSION = 5
+STATE_VERSION = 6
 """Raised with every change of RunState or of what it holds; a test compares the layout with the one it knows."""
 
 _encode = msgspec.msgpack.Encoder().encode

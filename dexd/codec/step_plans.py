@@ -37,8 +37,8 @@ def options_of_frame(options: frames.StepOptions, *, depth: int = 0) -> StepOpti
     return StepOptions(
         options.wait_for_timeout_ms,
         options.execute_timeout_ms,
-        None if options.wait_for_retry is None else _retry_of_frame(options.wait_for_retry),
-        None if options.execute_retry is None else _retry_of_frame(options.execute_retry),
+        None if options.wait_for_retry is None else retry_of_frame(options.wait_for_retry),
+        None if options.execute_retry is None else retry_of_frame(options.execute_retry),
         WaitForFailurePolicy(options.wait_for_failure),
         options.non_retryable_errors,
         None
@@ -62,7 +62,8 @@ def _durability(number: int | None) -> StepDurability | None:
     return None if number is None else StepDurability(number)
 
 
-def _retry_of_frame(policy: frames.RetryPolicy) -> RetryPolicy:
+def retry_of_frame(policy: frames.RetryPolicy) -> RetryPolicy:
+    """Take a retry policy."""
     return RetryPolicy(
         policy.initial_interval_ms,
         policy.backoff_coefficient,

@@ -31,6 +31,8 @@ class FlowSummary(msgspec.Struct, frozen=True):
     """First run of the execution."""
     next_deadline: int = 0
     """When the run wakes up by itself next, by a Timer or a retry; 0 for never."""
+    parent_flow_id: FlowId | None = None
+    """The Flow that began it as a SubFlow; not told by a list, which reads no state."""
 
 
 class FlowWait(msgspec.Struct, frozen=True):
@@ -135,6 +137,7 @@ def summary_of_run(run: RunState) -> FlowSummary:
         run.error_message,
         run.execution_id,
         next_deadline(run),
+        None if run.terms is None or run.terms.parent is None else run.terms.parent.flow_id,
     )
 
 

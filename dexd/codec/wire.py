@@ -12,6 +12,7 @@ import msgspec
 from google.protobuf.message import DecodeError as ProtoDecodeError
 
 from dexd.codec.faults import COUNT_MAX, duration_fault, key_fault, name_fault, owned_name_fault, plan_fault
+from dexd.codec.start_options import sub_flow_of_frame
 from dexd.codec.step_plans import plan_of_movement
 from dexd.core import commands as c
 from dexd.core.config import HEARTBEAT_BYTES_MAX, NAME_LENGTH_MAX
@@ -254,7 +255,8 @@ def _output(frame: frames.Output, session: SessionId) -> c.CompleteCall:
         _refuse(name_fault(name, "Step local"))
     for name, _ in frame.recorded:
         _refuse(name_fault(name, "recorded event"))
-    return c.CompleteCall(session, StreamNumber(frame.stream), to_token(frame.token), response)
+    sub_flows = () if frame.wait is None else tuple(map(sub_flow_of_frame, frame.wait.sub_flows))
+    return c.CompleteCall(session, StreamNumber(frame.stream), to_token(frame.token), response, sub_flows)
 
 
 _CONVERSIONS: dict[type[Decoded], Callable[[Any, SessionId], c.WorkerCommand]] = {

@@ -16,7 +16,8 @@ from dexd.core.ids import (
     StreamNumber,
     WorkerId,
 )
-from dexd.core.terms import FlowConfig, FlowTerms
+from dexd.core.sub_flows import SubFlowKey, SubFlowPlan
+from dexd.core.terms import FlowConfig, FlowTerms, Parent
 from dexd.core.values import (
     Failure,
     FlowCapability,
@@ -26,6 +27,7 @@ from dexd.core.values import (
     Standing,
     StepPlan,
     StopType,
+    SubFlowResult,
     TimerId,
     Token,
 )
@@ -223,6 +225,8 @@ class CompleteCall(msgspec.Struct, frozen=True, gc=False):
     stream: StreamNumber
     token: Token
     response: Response
+    sub_flows: tuple[SubFlowPlan, ...] = ()
+    """Children of the Wait that it holds."""
 
 
 class FailCall(msgspec.Struct, frozen=True, gc=False):
@@ -255,6 +259,35 @@ class AnswerPing(msgspec.Struct, frozen=True, gc=False):
 
     session: SessionId
     nonce: int
+
+
+# ---- what one run owes another [ARCH-14] ------------------------------------------------------------------------
+
+
+class ReachSubFlow(msgspec.Struct, frozen=True, gc=False):
+    """Start the child of a Wait, or find it: a repeat of this finds what it started [SUB-6]."""
+
+    key: SubFlowKey
+    """Who waits for it."""
+    flow_id: FlowId
+    """The child's."""
+    plan: SubFlowPlan
+    parent: Parent
+    config: FlowConfig | None
+    """Settings that the child inherits, its own already over them [SUB-3]."""
+    is_known: bool = False
+    """The parent has recorded that the child exists: it is never started again for this Wait."""
+
+
+class NoteSubFlow(msgspec.Struct, frozen=True, gc=False):
+    """Let a parent know how its child stands; a no-op for one that does not wait for it any more [SUB-4]."""
+
+    key: SubFlowKey
+    run_id: RunId
+    """First run of the child's execution."""
+    is_attached: bool
+    result: SubFlowResult | None = None
+    """How it ended; None while it runs."""
 
 
 # ---- from the shell itself --------------------------------------------------------------------------------------
@@ -309,6 +342,7 @@ class DrainWorker(msgspec.Struct, frozen=True, gc=False):
     is_undo: bool = False
 
 
+RunCommand: TypeAlias = ReachSubFlow | NoteSubFlow
 ShellCommand: TypeAlias = Tick | BeginServing | BeginShutdown
 OperatorCommand: TypeAlias = DrainWorker
-Command: TypeAlias = ClientCommand | WorkerCommand | OperatorCommand | ShellCommand
+Command: TypeAlias = ClientCommand | WorkerCommand | OperatorCommand | RunCommand | ShellCommand

@@ -102,6 +102,8 @@ FETCH_MESSAGES_MAX = 1_000
 """What one answer to a handler that fetches holds at most; a larger message goes alone."""
 TIMER_SKIPS_MAX = 100
 """Timers of one run that wait to be skipped [TIMER-9]."""
+SUB_FLOW_DEPTH_MAX = 100
+"""How deep SubFlows nest [SUB-8]."""
 STEP_LOCALS_BYTES_MAX = 1024 * 1024
 """Locals of one Step execution [STEP-5]."""
 DURATION_MS_MAX = 36_525 * 86_400_000

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from dexd.core.commands import RunCommand
 from dexd.core.ids import CallerId, FlowId, SessionId, StreamNumber
 from dexd.core.rejections import Rejection
 from dexd.core.values import ConditionResult, Message, RecoveryError, Token
@@ -139,6 +140,15 @@ class AnswerRpc(msgspec.Struct, frozen=True, gc=False):
     answer: bytes | Rejection
 
 
+class SubmitCommand(msgspec.Struct, frozen=True, gc=False):
+    """Hand a command to the kernel: what one run owes another, which may only happen once it is committed [ARCH-14].
+
+    After a crash the kernel derives it again from the runs; the command finds what was done before.
+    """
+
+    command: RunCommand
+
+
 SessionEffect: TypeAlias = (
     WelcomeSession
     | EndSession
@@ -152,4 +162,4 @@ SessionEffect: TypeAlias = (
     | DeliverPart
     | SendPing
 )
-Effect: TypeAlias = SessionEffect | AnswerRpc
+Effect: TypeAlias = SessionEffect | AnswerRpc | SubmitCommand

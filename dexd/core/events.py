@@ -9,6 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from dexd.core.ids import FlowId, MessageId, RequestId, RunId, StepExecutionId, WorkerId
+from dexd.core.sub_flows import SubFlowPlan
 from dexd.core.terms import FlowConfig, FlowTerms
 from dexd.core.values import (
     DecisionKind,
@@ -22,6 +23,7 @@ from dexd.core.values import (
     Resolution,
     Standing,
     StepOptions,
+    SubFlowResult,
     TimerId,
     Wait,
 )
@@ -139,6 +141,29 @@ class WaitForCompleted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Published messages: id, Channel key, value."""
     locals: tuple[tuple[str, bytes], ...] = ()
     recorded: tuple[tuple[str, bytes], ...] = ()
+    sub_flows: tuple[SubFlowPlan, ...] = ()
+    """Children of the Wait, in the order of its conditions [SUB-1]."""
+
+
+class SubFlowStarted(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The child of a Wait exists: it was started, or is one that existed before [SUB-6]."""
+
+    step_execution_id: StepExecutionId
+    number: int
+    """Position among the SubFlows of the Wait."""
+    flow_id: FlowId
+    run_id: RunId
+    """First run of the child's execution."""
+    is_attached: bool = False
+    """The execution existed before, for whatever reason."""
+
+
+class SubFlowClosed(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The parent knows how the child ended [SUB-5]."""
+
+    step_execution_id: StepExecutionId
+    number: int
+    result: SubFlowResult
 
 
 class WaitForFailed(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -323,6 +348,8 @@ Event: TypeAlias = (
     | StepDeliveryLost
     | HeartbeatReceived
     | WaitForCompleted
+    | SubFlowStarted
+    | SubFlowClosed
     | WaitForFailed
     | ConditionsMet
     | TimerFired
@@ -350,6 +377,8 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     StepDeliveryLost,
     HeartbeatReceived,
     WaitForCompleted,
+    SubFlowStarted,
+    SubFlowClosed,
     WaitForFailed,
     ConditionsMet,
     TimerFired,

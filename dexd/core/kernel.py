@@ -23,6 +23,7 @@ from dexd.core.matching.workforce import Workforce
 from dexd.core.outcome import Outcome
 from dexd.core.runs import Runs
 from dexd.core.starts import Starts
+from dexd.core.sub_flow_desk import SubFlowDesk
 from dexd.core.turn import Answer, Route, Turn
 from dexd.core.worker_commands import WorkerCommands
 
@@ -35,6 +36,7 @@ _OF_A_FLOW = (
     c.InvokeRpc,
     c.StopFlow,
     c.UpdateFlowConfig,
+    c.ReachSubFlow,
 )
 _RESULTS = (c.CompleteCall, c.FailCall)
 
@@ -53,12 +55,14 @@ class Kernel:
         self._is_serving = False
         self._dispatcher = Dispatcher(config)
         self._rpcs = RpcDesk(self._dispatcher)
-        self._deliveries = Deliveries(self._dispatcher, self._rpcs)
-        self._workforce = Workforce(self._dispatcher, self._deliveries)
         self._starts = Starts(self._runs, self._dispatcher, last_stream_id=last_stream_id)
+        self._sub_flows = SubFlowDesk(self._runs, self._starts)
+        self._deliveries = Deliveries(self._dispatcher, self._rpcs, self._sub_flows)
+        self._workforce = Workforce(self._dispatcher, self._deliveries)
         self._routes: dict[type[c.Command], Route] = {
             **ClientCommands(self._runs, self._starts, self._rpcs).routes(),
             **WorkerCommands(self._runs, self._deliveries, self._workforce).routes(),
+            **self._sub_flows.routes(),
             c.Tick: _tick,
             c.BeginServing: self._begin_serving,
             c.BeginShutdown: self._begin_shutdown,
@@ -178,6 +182,8 @@ class Kernel:
             self._rpcs.flow_closed(turn, run)
             if run.next_run_id:
                 self._starts.retry(turn, run)
+            else:
+                self._sub_flows.child_closed(turn, run)
 
     def _settle_calls(self, turn: Turn) -> None:
         touched = turn.take_touched()
@@ -227,6 +233,7 @@ class Kernel:
         for run in self._runs.by_id.values():
             if run.timeout_at:
                 self._starts.watch_timeout(run)
+            self._sub_flows.resume(turn, run)
             # Timers due at one instant fire in the order in which their Waits were installed [TIMER-4].
             # Requests for workers and locks are as old as they were before [LOCK-3].
             self._dispatcher.locks.adopt(run)

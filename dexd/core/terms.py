@@ -7,6 +7,7 @@ from enum import IntEnum
 
 import msgspec
 
+from dexd.core.ids import FlowId
 from dexd.core.values import RetryPolicy, StepDurability, StepOptions, StepPlan
 
 
@@ -51,6 +52,14 @@ class FlowRetry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Initial Attributes."""
 
 
+class Parent(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Which Flow began this one as a SubFlow [SUB-3]."""
+
+    flow_id: FlowId
+    depth: int
+    """How many Flows stand above this one, from 1 [SUB-8]."""
+
+
 class FlowTerms(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The options of a start that go on to matter; all durations are milliseconds."""
 
@@ -62,3 +71,9 @@ class FlowTerms(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """How long after its acceptance the start Step is eligible [START-7]."""
     retry: FlowRetry | None = None
     config: FlowConfig | None = None
+    parent: Parent | None = None
+
+    @property
+    def depth(self) -> int:
+        """How many Flows stand above this one."""
+        return 0 if self.parent is None else self.parent.depth

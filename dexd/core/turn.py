@@ -17,6 +17,7 @@ from dexd.core.events import (
     RpcCompleted,
     StaleResultRejected,
     StepDispatched,
+    SubFlowClosed,
     TimerFired,
     TimerSkipped,
     TimerSkipRequested,
@@ -35,7 +36,7 @@ class WaitChanges:
 
     run: RunState
     steps: dict[StepExecutionId, None] = field(default_factory=dict)
-    """Step executions whose Wait was installed or whose timer fired."""
+    """Step executions whose Wait was installed, or whose timer fired or SubFlow ended."""
     channels: dict[str, None] = field(default_factory=dict)
     """Channels that got messages."""
 
@@ -135,7 +136,7 @@ class Turn:
         changes = self.waits.get(run.run_id)
         if changes is None:
             changes = self.waits[run.run_id] = WaitChanges(run)
-        if isinstance(event, WaitForCompleted | TimerFired | TimerSkipped):
+        if isinstance(event, WaitForCompleted | TimerFired | TimerSkipped | SubFlowClosed):
             changes.steps[event.step_execution_id] = None
         if isinstance(event, ChannelPublished):
             changes.channels[event.channel] = None
@@ -145,7 +146,7 @@ class Turn:
 
 
 _WAIT_CHANGING = frozenset(
-    (WaitForCompleted, TimerFired, TimerSkipped, ChannelPublished, ExecuteCompleted, RpcCompleted)
+    (WaitForCompleted, TimerFired, TimerSkipped, SubFlowClosed, ChannelPublished, ExecuteCompleted, RpcCompleted)
 )
 
 _TOUCHING = frozenset(

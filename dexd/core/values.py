@@ -10,7 +10,7 @@ from enum import IntEnum
 
 import msgspec
 
-from dexd.core.ids import CallId, RequestId, RunId
+from dexd.core.ids import CallId, FlowId, RequestId, RunId
 
 
 class FlowStatus(IntEnum):
@@ -57,6 +57,7 @@ class ConditionKind(IntEnum):
 
     TIMER = 0
     CHANNEL = 1
+    SUB_FLOW = 2
 
 
 class DecisionKind(IntEnum):
@@ -310,6 +311,18 @@ class ConditionResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     values: tuple[bytes, ...] = ()
     minimum: int = 0
     """How many of `values` the first pass over the queue took, which orders them across conditions [WAIT-8]."""
+    sub_flow: "SubFlowResult | None" = None
+    """Of a SubFlow: how it stands."""
+
+
+class SubFlowResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """How a child stands for the parent: its end where its condition won, else RUNNING [SUB-5, WAIT-9]."""
+
+    flow_id: FlowId
+    status: FlowStatus = FlowStatus.RUNNING
+    error_type: FlowErrorType = FlowErrorType.NONE
+    error_message: str = ""
+    completions: "tuple[Completion, ...]" = ()
 
 
 class Message(msgspec.Struct, array_like=True, frozen=True, gc=False):

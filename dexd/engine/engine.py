@@ -113,7 +113,7 @@ class Engine:
         self._options = options or EngineOptions()
         self._loop = asyncio.get_running_loop()
         self._mailbox = Mailbox(self._options.mailbox_max)
-        self._performer = Performer()
+        self._performer = Performer(self._put)
         self._growth = Growth()
         self._timekeeper = Timekeeper(clock, call_later or self._loop.call_later, self._on_due)
         self.waits = Waits(self.reveal, self._timekeeper.arm)

@@ -1,8 +1,9 @@
 """Carries out effects once they are committed: one delivery per session and batch [ARCH-3]."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from dexd.core.effects import AnswerRpc, Effect, EndSession, SessionEffect
+from dexd.core.commands import RunCommand
+from dexd.core.effects import AnswerRpc, Effect, EndSession, SessionEffect, SubmitCommand
 from dexd.core.ids import CallerId, SessionId
 from dexd.core.rejections import Rejection
 from dexd.engine.ports import OnAnswer, SessionSink
@@ -11,9 +12,11 @@ from dexd.engine.ports import OnAnswer, SessionSink
 class Performer:
     """Knows where sessions and waiting callers are."""
 
-    __slots__ = ("_callers", "_last_caller", "_last_session", "_sinks")
+    __slots__ = ("_callers", "_last_caller", "_last_session", "_sinks", "_submit")
 
-    def __init__(self) -> None:
+    def __init__(self, submit: Callable[[RunCommand], None]) -> None:
+        """`submit` hands a command to the engine."""
+        self._submit = submit
         self._sinks: dict[SessionId, SessionSink] = {}
         self._callers: dict[CallerId, OnAnswer[bytes]] = {}
         self._last_session = 0
@@ -76,6 +79,9 @@ class Performer:
         for effect in effects:
             if isinstance(effect, AnswerRpc):
                 self.answer_rpc(effect.caller, effect.answer)
+                continue
+            if isinstance(effect, SubmitCommand):
+                self._submit(effect.command)
                 continue
             of_session = by_session.get(effect.session)
             if of_session is None:

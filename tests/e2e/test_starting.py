@@ -1,9 +1,7 @@
 """Starting, timeouts, Flow retry, settings and waits through a real server."""
 
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,7 +21,6 @@ from dexsdk import (
     FlowTimeoutPolicy,
     LongPollTimeoutError,
     PersistenceSchema,
-    PullWorkerOptions,
     Registry,
     RetryPolicy,
     StartFlowOptions,
@@ -34,13 +31,12 @@ from dexsdk import (
     StepOutcome,
     Wait,
     WaitForAttributeOptions,
-    Worker,
-    WorkerOptions,
     force_complete,
     force_fail,
     go_to,
 )
 from tests.support.server_process import ServerProcess
+from tests.support.worker_thread import running_worker
 
 pytestmark = pytest.mark.slow
 
@@ -100,20 +96,6 @@ class HurriedIdle(Idle):
 REGISTRY = Registry([Patient(), Hurried(), Idle(), HurriedIdle()])
 
 
-@contextmanager
-def running_worker(address: str) -> Iterator[None]:
-    pull = PullWorkerOptions(max_concurrent_tasks=8, stop_drain_timeout=5)
-    worker = Worker(REGISTRY, None, WorkerOptions(server_address=address, pull=pull))
-    thread = threading.Thread(target=worker.start)
-    thread.start()
-    try:
-        worker.wait_pull_registered(10)
-        yield
-    finally:
-        worker.stop()
-        thread.join()
-
-
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
     return tmp_path / "data"
@@ -121,7 +103,7 @@ def data_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def address(data_dir: Path) -> Iterator[str]:
-    with ServerProcess(data_dir) as server, running_worker(server.address):
+    with ServerProcess(data_dir) as server, running_worker(REGISTRY, server.address):
         yield server.address
 
 
@@ -191,7 +173,7 @@ def test_row_20_timeout_counts_from_the_original_start_over_a_crash(data_dir: Pa
         server.kill()
     with (
         ServerProcess(data_dir) as server,
-        running_worker(server.address),
+        running_worker(REGISTRY, server.address),
         Client(REGISTRY, None, ClientOptions(server_address=server.address)) as client,
     ):
         client.wait_for_flow("crashed", 20)

@@ -144,6 +144,9 @@ class KernelWorld:
         for recorded in outcome.events:
             folded = self.folded[recorded.stream_id]
             assert folded == self.kernel.run_by_id(folded.run_id), "live state is not the fold of its events [INV-8]"
+        for effect in outcome.effects:
+            if isinstance(effect, f.SubmitCommand):
+                self.do(effect.command)
         return outcome
 
     def pass_time(self, milliseconds: int) -> None:
@@ -226,6 +229,8 @@ class KernelWorld:
             assert effect.caller in self.callers, f"caller {effect.caller} is answered twice"
             del self.callers[effect.caller]
             return
+        if isinstance(effect, f.SubmitCommand):
+            return  # handed over once everything is checked
         peer = self.peers.get(effect.session)
         if peer is None:
             return

@@ -61,6 +61,9 @@ class Stage:
             self._perform(effect)
         faults = violations(self.kernel, now=self.now)
         assert not faults, faults
+        for effect in outcome.effects:
+            if isinstance(effect, f.SubmitCommand):
+                self.do(effect.command)
         return outcome
 
     def restart(self) -> Outcome:

@@ -69,6 +69,8 @@ def _step(step: StepExecution) -> str:
 def _effect(stage: Stage, effect: f.Effect) -> str:
     if isinstance(effect, f.AnswerRpc):
         return f"caller {effect.caller} {_value('answer', effect.answer)}"
+    if isinstance(effect, f.SubmitCommand):
+        return f"kernel {_struct(effect.command)}"
     worker = stage.worker_of(effect.session)
     to = f"session {effect.session}" if worker is None else worker.name
     if isinstance(effect, f.AssignCall):

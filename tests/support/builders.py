@@ -25,6 +25,7 @@ from dexd.core.ids import (
     rpc_call_id,
 )
 from dexd.core.outcome import RecordedEvent
+from dexd.core.sub_flows import SubFlowPlan
 from dexd.core.terms import FlowConfig, FlowRetry, FlowTerms
 from dexd.core.values import (
     Canceling,
@@ -104,6 +105,15 @@ def timer(duration_ms: int | None = None, *, at: int | None = None, id: str = ""
 def channel(name: str = "c", at_least: int = 1, at_most: int | None = 1, *, id: str = "") -> Condition:  # noqa: A002
     """`for_one` unless told otherwise; `at_most=None` takes all."""
     return Condition(ConditionKind.CHANNEL, id, channel=name, at_least=at_least, at_most=at_most)
+
+
+def sub_flow(id: str = "") -> Condition:  # noqa: A002
+    return Condition(ConditionKind.SUB_FLOW, id)
+
+
+def child(input: bytes = b"7", **fields: Any) -> SubFlowPlan:
+    """A child that a Wait asks for; it begins with the Step `C`."""
+    return SubFlowPlan("Child", plan("C", input=input), **fields)
 
 
 def all_of(*conditions: Condition) -> Wait:
@@ -537,7 +547,11 @@ def decline(reason: str, delivered: Token | None = None, session: int = 1, numbe
 
 
 def complete(
-    response: Response | Decision | Wait, delivered: Token | None = None, session: int = 1, number: int = 1
+    response: Response | Decision | Wait,
+    delivered: Token | None = None,
+    session: int = 1,
+    number: int = 1,
+    sub_flows: tuple[SubFlowPlan, ...] = (),
 ) -> c.CompleteCall:
     """A bare Decision or Wait is a response without other effects; the token follows from it."""
     if isinstance(response, Decision):
@@ -545,7 +559,8 @@ def complete(
     elif isinstance(response, Wait):
         response = waits(response)
     method = Method.EXECUTE if response.wait is None else Method.WAIT_FOR
-    return c.CompleteCall(SessionId(session), StreamNumber(number), delivered or token(method=method), response)
+    delivered = delivered or token(method=method)
+    return c.CompleteCall(SessionId(session), StreamNumber(number), delivered, response, sub_flows)
 
 
 def fail(error: Failure | None = None, delivered: Token | None = None, session: int = 1, number: int = 1) -> c.FailCall:

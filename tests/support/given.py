@@ -12,6 +12,7 @@ from typing import Any
 
 from dexd.core import commands as c
 from dexd.core.config import KernelConfig
+from dexd.core.effects import SubmitCommand
 from dexd.core.events import Event
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.invariants import history_violations
@@ -46,7 +47,9 @@ class Given:
         self.kernel = Kernel(config, last_stream_id=len(states))
         for state in states.values():
             self.kernel.adopt(state)
-        self._handle(c.BeginServing(), now)
+        begun = self._handle(c.BeginServing(), now)
+        self.owed = [effect.command for effect in begun.effects if isinstance(effect, SubmitCommand)]
+        """What runs owed each other when the server came back [ARCH-14]; the test hands it over."""
 
     def restarted(self, now: int | None = None) -> "Given":
         """The server dies and comes back with the same log; workers and callers are gone."""

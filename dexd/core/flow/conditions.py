@@ -25,7 +25,7 @@ def evaluate(wait: Wait, fired: Sequence[int], queued: Mapping[str, int]) -> Win
 
     Args:
         wait: An installed Wait; not of kind SKIP.
-        fired: Indexes of its timers that fired or were skipped.
+        fired: Indexes of its timers that fired or were skipped, and of its SubFlows that ended.
         queued: Messages per Channel key; a missing key means none.
     """
     is_fired = frozenset(fired)
@@ -38,13 +38,14 @@ def evaluate(wait: Wait, fired: Sequence[int], queued: Mapping[str, int]) -> Win
 def candidates(wait: Wait) -> Iterable[tuple[int, ...]]:
     """Candidates in the order in which they are tried.
 
-    [WAIT-5] any_of: all Timers, then all Channel conditions, each in declaration order.
+    [WAIT-5] any_of: all Timers, then all Channel conditions, then all SubFlows, each in declaration order.
     [WAIT-6] any_combination: combinations in declaration order; all_of is one candidate holding everything.
     """
     if wait.kind is WaitKind.ANY_OF:
         timers = [(i,) for i, condition in enumerate(wait.conditions) if condition.kind is ConditionKind.TIMER]
         channels = [(i,) for i, condition in enumerate(wait.conditions) if condition.kind is ConditionKind.CHANNEL]
-        return timers + channels
+        sub_flows = [(i,) for i, condition in enumerate(wait.conditions) if condition.kind is ConditionKind.SUB_FLOW]
+        return timers + channels + sub_flows
     if wait.kind is WaitKind.ANY_COMBINATION:
         return [tuple(sorted(group)) for group in wait.combinations]
     return [tuple(range(len(wait.conditions)))]
@@ -53,11 +54,11 @@ def candidates(wait: Wait) -> Iterable[tuple[int, ...]]:
 def _is_satisfied(
     conditions: Sequence[Condition], candidate: Sequence[int], fired: Collection[int], queued: Mapping[str, int]
 ) -> bool:
-    """[WAIT-7] Timers fired, and all minimums reserved together from one count per queue."""
+    """[WAIT-7] Timers fired, SubFlows ended, and all minimums reserved together from one count per queue."""
     needed: dict[str, int] = {}
     for index in candidate:
         condition = conditions[index]
-        if condition.kind is ConditionKind.TIMER:
+        if condition.kind is not ConditionKind.CHANNEL:
             if index not in fired:
                 return False
         else:

@@ -13,12 +13,14 @@ from dexd.core.config import (
 from dexd.core.events import ChannelMessageDeleted, Event, ExecuteCompleted, TimerFired, WaitForCompleted
 from dexd.core.flow.closing import decide_close
 from dexd.core.flow.decide_failure import INVALID_RESULT, decide_attempt_failed, decide_flow_failed
+from dexd.core.flow.decide_sub_flow import invalid_sub_flows, refuse_depth
 from dexd.core.flow.following import decide_following, invalid_decision, resolve_condition
 from dexd.core.flow.messages import decide_deletions, message_ids, refuse_overflow
 from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.flow.timer_skips import decide_remembered_skips
 from dexd.core.ids import MessageId
 from dexd.core.rejections import Rejection
+from dexd.core.sub_flows import SubFlowPlan
 from dexd.core.values import (
     Condition,
     ConditionKind,
@@ -32,21 +34,29 @@ from dexd.core.values import (
 )
 
 
-def decide_wait_for_completed(run: RunState, step: StepExecution, response: Response, *, now: int) -> list[Event]:
+def decide_wait_for_completed(
+    run: RunState, step: StepExecution, response: Response, sub_flows: tuple[SubFlowPlan, ...] = (), *, now: int
+) -> list[Event]:
     """Apply the result of wait_for, or fail what cannot be applied.
 
     1. A result that the server finds invalid fails the Flow with INVALID_USER_FLOW_CODE, nothing applied [DEC-8].
-    2. Publications over a limit are a failed attempt [CHAN-10].
+    2. Publications over a limit are a failed attempt [CHAN-10], and so are children that nest too deep [SUB-8].
     3. Timers become absolute, counted from now; those that are to be skipped are [TIMER-9], and those due fire in the
        order of their instants [TIMER-1, TIMER-3].
     """
     problem = _invalid_wait(response.wait) or _invalid_effects(response)
     if problem or response.wait is None:
         return _fail_invalid(run, step, problem or "wait_for returned no Wait")
+    problem = invalid_sub_flows(response.wait.conditions, len(sub_flows))
+    if problem:
+        return _fail_invalid(run, step, problem)
     deletions = _deletions(run, step, response)
     refused = _refuse_publications(run, response, deletions)
     if refused is not None:
         return decide_attempt_failed(run, step, Failure(refused.code, refused.message), now=now)
+    too_deep = refuse_depth(run) if sub_flows else None
+    if too_deep is not None:
+        return decide_attempt_failed(run, step, too_deep, now=now)
     wait = _install(response.wait, now=now)
     completed = WaitForCompleted(
         step.step_execution_id,
@@ -57,6 +67,7 @@ def decide_wait_for_completed(run: RunState, step: StepExecution, response: Resp
         _published(run, response, now=now, after=len(deletions)),
         response.locals,
         response.recorded,
+        sub_flows,
     )
     if step.step_execution_id not in run.skips:
         return [*deletions, completed, *decide_due_timers(step, wait, (), now=now)]
@@ -218,6 +229,8 @@ def _invalid_condition(condition: Condition) -> str:
             return "a Timer has either a duration or an instant"
         if condition.duration_ms is not None and not 0 <= condition.duration_ms <= DURATION_MS_MAX:
             return f"Timer duration {condition.duration_ms} ms, allowed are 0 to {DURATION_MS_MAX}"
+        return ""
+    if condition.kind is ConditionKind.SUB_FLOW:
         return ""
     if not condition.channel:
         return "a Channel condition names no Channel"

@@ -23,6 +23,7 @@ from dexd.core.flow.contents import (
     write,
 )
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
+from dexd.core.flow.sub_flow_folds import install_sub_flows, show_sub_flows, sub_flow_closed, sub_flow_started
 from dexd.core.flow.withholding import lend, take_back
 from dexd.core.ids import TIMEOUT_HANDLER_ID
 from dexd.core.outcome import RecordedEvent
@@ -154,6 +155,8 @@ def _wait_for_completed(state: RunState, event: e.WaitForCompleted, at: int) -> 
     step.wait = event.wait
     step.fired = ()
     step.wait_version = state.version + 1
+    if event.sub_flows:
+        install_sub_flows(state, step, event)
     for channel in watched_channels(event.wait.conditions):
         state.watchers.setdefault(channel, {})[step.step_execution_id] = None
 
@@ -216,6 +219,8 @@ def _conditions_met(state: RunState, event: e.ConditionsMet, at: int) -> None:
         )
         for index, condition in enumerate(wait.conditions)
     )
+    if step.sub_flows:
+        show_sub_flows(step, event)
     unwatch(state, step)
     _begin_execute(state, step)
 
@@ -351,6 +356,7 @@ def _flow_closed(state: RunState, event: e.FlowClosed, at: int) -> None:
     state.next_run_id = event.next_run_id
     state.timeout_at = 0
     state.steps = {}
+    state.unstarted = {}
     state.watchers = {}
     state.skips = {}
     state.locks = {}
@@ -378,6 +384,8 @@ _FOLDS: dict[type[e.Event], Callable[[RunState, Any, int], None]] = {
     e.WaitForFailed: _wait_for_failed,
     e.ConditionsMet: _conditions_met,
     e.TimerFired: _timer_fired,
+    e.SubFlowStarted: sub_flow_started,
+    e.SubFlowClosed: sub_flow_closed,
     e.TimerSkipped: _timer_skipped,
     e.TimerSkipRequested: _timer_skip_requested,
     e.ExecuteCompleted: _execute_completed,

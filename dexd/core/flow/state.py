@@ -5,6 +5,7 @@ from enum import IntEnum
 import msgspec
 
 from dexd.core.ids import CallId, FlowId, RequestId, RunId, StepExecutionId, StreamId, WorkerId
+from dexd.core.sub_flows import SubFlow, UnstartedSubFlow
 from dexd.core.terms import FlowConfig, FlowTerms
 from dexd.core.values import (
     Completion,
@@ -85,6 +86,8 @@ class StepExecution(msgspec.Struct, array_like=True, gc=False):
     """Those of `fired` that were skipped [TIMER-8]."""
     ready_version: int = 0
     """Version of the event after which the current method first wanted a worker; orders requests by age [LOCK-3]."""
+    sub_flows: tuple[SubFlow, ...] = ()
+    """Children of the Wait, while it is installed."""
 
     def token(self, run_id: RunId) -> Token:
         """The token of the current delivery; only its holder may deliver a result."""
@@ -179,6 +182,8 @@ class RunState(msgspec.Struct, array_like=True, gc=False):
     """Run with which the execution goes on after this one FAILED."""
     message_base: int = 0
     """Added to versions in message IDs, which stay in order over the runs of an execution [ID-13]."""
+    unstarted: dict[str, UnstartedSubFlow] = {}
+    """Children that are not known to exist yet, by their source."""
 
     @property
     def execution_id(self) -> RunId:

@@ -57,6 +57,7 @@ STEP_TRANSITIONS: tuple[StepTransition, ...] = (
     *(StepTransition(phase, e.WaitForFailed, _BACKOFF, "RETRY, FAIL_FLOW") for phase in _WANTS_OR_HAS_WORKER),
     StepTransition(_WAITING, e.TimerFired, _WAITING),
     StepTransition(_WAITING, e.TimerSkipped, _WAITING),
+    StepTransition(_WAITING, e.SubFlowClosed, _WAITING),
     StepTransition(_WAITING, e.ConditionsMet, _READY),
     StepTransition(_RUNNING, e.ExecuteCompleted, None),
     *(StepTransition(phase, e.ExecuteFailed, _BACKOFF, "RETRY, FAIL_FLOW") for phase in _WANTS_OR_HAS_WORKER),
@@ -85,6 +86,7 @@ ANY_PHASE_EVENTS: tuple[type[e.Event], ...] = (
     e.RpcCompleted,
     e.FlowConfigUpdated,
     e.FlowRetried,
+    e.SubFlowStarted,
     e.StaleResultRejected,
 )
 """Events that leave every phase as it is. The last one may also name a Step execution that has ended [LOST-3]."""

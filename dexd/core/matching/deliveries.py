@@ -21,6 +21,7 @@ from dexd.core.matching.fetches import part_for
 from dexd.core.matching.heartbeats import take_unlogged
 from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.matching.sessions import Session, Worker
+from dexd.core.sub_flow_desk import SubFlowDesk
 from dexd.core.turn import Turn
 from dexd.core.values import Failure, Method, StepDurability, Token
 
@@ -34,13 +35,14 @@ FLOW_CLOSED = "FLOW_CLOSED"
 class Deliveries:
     """Settles deliveries. A result counts only with the token of the current delivery [DELIV-2]."""
 
-    __slots__ = ("_dispatcher", "_heartbeats", "_is_async_by_default", "_rpcs")
+    __slots__ = ("_dispatcher", "_heartbeats", "_is_async_by_default", "_rpcs", "_sub_flows")
 
-    def __init__(self, dispatcher: Dispatcher, rpcs: RpcDesk) -> None:
+    def __init__(self, dispatcher: Dispatcher, rpcs: RpcDesk, sub_flows: SubFlowDesk) -> None:
         self._dispatcher = dispatcher
         self._rpcs = rpcs
         self._heartbeats = dispatcher.heartbeats
         self._is_async_by_default = dispatcher.config.step_durability is StepDurability.ASYNC
+        self._sub_flows = sub_flows
 
     # ---- what workers say ----
 
@@ -52,11 +54,16 @@ class Deliveries:
         if call.rpc is not None:
             self._rpcs.complete(turn, call, command.response, worker_id=session.worker.worker_id)
             return
-        step = step_of(call)
-        if step.options is not None or call.run.config is not None or self._is_async_by_default:
+        run, step, response = call.run, step_of(call), command.response
+        if step.options is not None or run.config is not None or self._is_async_by_default:
             self._follow_early(turn, call, step)
-        decide = decide_wait_for_completed if call.method is Method.WAIT_FOR else decide_execute_completed
-        turn.emit_all(call.run, decide(call.run, step, command.response, now=turn.now))
+        if call.method is Method.WAIT_FOR:
+            events = decide_wait_for_completed(run, step, response, command.sub_flows, now=turn.now)
+            turn.emit_all(run, events)
+            if command.sub_flows:
+                self._sub_flows.begin(turn, run, step.step_execution_id)
+        else:
+            turn.emit_all(run, decide_execute_completed(run, step, response, now=turn.now))
 
     def _follow_early(self, turn: Turn, call: Call, step: StepExecution) -> None:
         """[DUR-2, CFG-3] The method's own durability counts before that of the server."""

@@ -39,6 +39,15 @@ WAIT_ANY_COMBINATION = 3
 # Condition kinds.
 CONDITION_TIMER = 0
 CONDITION_CHANNEL = 1
+CONDITION_SUB_FLOW = 2
+
+# What a SubFlow does with a child that exists already [SUB-6].
+REUSE_RESTART_IF_PREVIOUS_EXITS_ABNORMALLY = 0
+REUSE_ATTACH = 1
+REUSE_ALWAYS_RESTART = 2
+
+SUB_FLOW_PREFIX = "sys:sub:"
+"""Begins the Flow IDs of children [SUB-2]."""
 
 # Decision kinds.
 DECISION_GO_TO = 0
@@ -176,6 +185,30 @@ class Condition(msgspec.Struct, array_like=True, frozen=True):
     """Messages taken at most; None takes all that are queued."""
 
 
+class FlowConfig(msgspec.Struct, array_like=True, frozen=True):
+    """Settings of one execution; None leaves a field as it is [CFG-1]. Numbers are those of the proto message."""
+
+    active_step_search_mode: int | None = None
+    continue_as_new_threshold: int | None = None
+    step_durability: int | None = None
+    record_rpc_io: bool | None = None
+
+
+class SubFlow(msgspec.Struct, array_like=True, frozen=True):
+    """A child Flow of a Wait [SUB-1, SUB-7]; numbers are those of the proto message StartOptions."""
+
+    flow_type: str
+    start_step: "Movement"
+    attributes: tuple[tuple[str, bytes], ...] = ()
+    timeout_ms: int = 0
+    timeout_policy: int = 0
+    timeout_handler_options: StepOptions | None = None
+    start_delay_ms: int = 0
+    retry: RetryPolicy | None = None
+    config: FlowConfig | None = None
+    reuse_policy: int = REUSE_RESTART_IF_PREVIOUS_EXITS_ABNORMALLY
+
+
 class Wait(msgspec.Struct, array_like=True, frozen=True):
     """What wait_for returned."""
 
@@ -183,6 +216,8 @@ class Wait(msgspec.Struct, array_like=True, frozen=True):
     conditions: tuple[Condition, ...] = ()
     combinations: tuple[tuple[int, ...], ...] = ()
     """Only for WAIT_ANY_COMBINATION: groups of indexes into ``conditions``."""
+    sub_flows: tuple[SubFlow, ...] = ()
+    """One for each condition of the kind CONDITION_SUB_FLOW, in their order."""
 
 
 class Movement(msgspec.Struct, array_like=True, frozen=True):
@@ -229,6 +264,19 @@ class Failure(msgspec.Struct, array_like=True, frozen=True):
     """Qualified names of the exception's class and its bases."""
 
 
+class SubFlowResult(msgspec.Struct, array_like=True, frozen=True):
+    """How a child ended, or that it runs [SUB-5]."""
+
+    flow_id: str
+    status: str
+    """A name of FLOW-6."""
+    error_type: str = ""
+    """A name of FLOW-9; set for FAILED."""
+    error_message: str = ""
+    completions: tuple[tuple[str, str, bytes], ...] = ()
+    """Step type, Step execution ID and output, in the order in which they were accepted [DEC-7]."""
+
+
 class ConditionResult(msgspec.Struct, array_like=True, frozen=True):
     """How one condition of the Wait ended, in declaration order [WAIT-9, WAIT-11]."""
 
@@ -240,6 +288,7 @@ class ConditionResult(msgspec.Struct, array_like=True, frozen=True):
     values: tuple[bytes, ...] = ()
     minimum: int = 0
     """How many of ``values`` the first pass over the queue took, which orders them across conditions [WAIT-8]."""
+    sub_flow: SubFlowResult | None = None
 
 
 class RecoveryError(msgspec.Struct, array_like=True, frozen=True):

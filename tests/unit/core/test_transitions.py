@@ -19,6 +19,7 @@ from dexd.core.flow.transitions import (
 )
 from dexd.core.ids import FlowId, MessageId, RequestId, RunId, StepExecutionId, StreamId, WorkerId
 from dexd.core.outcome import RecordedEvent
+from dexd.core.sub_flows import SubFlowPlan
 from dexd.core.terms import FlowConfig
 from dexd.core.values import (
     Condition,
@@ -29,6 +30,8 @@ from dexd.core.values import (
     Method,
     RequestRecord,
     Resolution,
+    StepPlan,
+    SubFlowResult,
     TimerId,
     Wait,
     WaitKind,
@@ -42,7 +45,10 @@ REQUEST = RequestRecord(RequestId("r"), b"d")
 STARTED = e.FlowStarted(FlowId("f"), RunId("r"), "Order", 1, RequestId("s"), b"d", 7)
 SCHEDULED = e.StepScheduled(STEP, "Work", 1, "", b"1", has_wait_for=True)
 DISPATCHED = e.StepDispatched(STEP, Method.WAIT_FOR, 1, 1, WORKER, "i", False, 0, 99)
-WAITS = e.WaitForCompleted(STEP, 1, 1, Wait(WaitKind.ALL_OF, (TIMER,)))
+CHILD = SubFlowPlan("Child", StepPlan("C", b"1", has_wait_for=False))
+WAITS = e.WaitForCompleted(
+    STEP, 1, 1, Wait(WaitKind.ALL_OF, (TIMER, Condition(ConditionKind.SUB_FLOW))), sub_flows=(CHILD,)
+)
 
 
 def wait_for_failed(resolution: Resolution) -> e.WaitForFailed:
@@ -89,6 +95,8 @@ EXAMPLES: dict[tuple[type[e.Event], str], e.Event] = {
     (e.AttributesSet, ""): e.AttributesSet((("a", b"1"),), REQUEST),
     (e.RpcCompleted, ""): e.RpcCompleted("rpc", 1, WORKER, REQUEST),
     (e.FlowConfigUpdated, ""): e.FlowConfigUpdated(FlowConfig(record_rpc_io=True), REQUEST),
+    (e.SubFlowStarted, ""): e.SubFlowStarted(STEP, 0, FlowId("sys:sub:f/Work-1/0"), RunId("child")),
+    (e.SubFlowClosed, ""): e.SubFlowClosed(STEP, 0, SubFlowResult(FlowId("sys:sub:f/Work-1/0"), FlowStatus.FAILED)),
     (e.FlowRetried, ""): e.FlowRetried(2, RunId("before"), RunId("first"), 900, 7),
     (e.StaleResultRejected, ""): e.StaleResultRejected(STEP, Method.EXECUTE, 1, 1, WORKER, "STALE"),
 }
