@@ -47,13 +47,11 @@ def request_id_of(key: SubFlowKey) -> RequestId:
     return RequestId(f"sys:sub-{key.source}")
 
 
-def needs_start(child: RunState | None, command: ReachSubFlow) -> bool:
-    """[SUB-6] Whether a new execution begins; otherwise the one that exists is the child.
+def needs_start(child: RunState, command: ReachSubFlow) -> bool:
+    """[SUB-6] Whether a new execution follows the one that exists; otherwise that one is the child.
 
     The server's own repeat always attaches, as does one whose parent knows the child already.
     """
-    if child is None:
-        return True
     if command.is_known or child.start_request_id == request_id_of(command.key):
         return False
     policy = command.plan.reuse_policy

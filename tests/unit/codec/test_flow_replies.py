@@ -7,6 +7,7 @@ from dexd.codec import flow_replies as replies
 from dexd.codec.flow_queries import ListQuery, page_token
 from dexd.codec.views import (
     AttributeView,
+    AttributeWait,
     FlowEnd,
     FlowSummary,
     FlowWait,
@@ -23,6 +24,7 @@ from dexd.core.outcome import (
     AttributeAccepted,
     FlowReply,
     MessageDeleted,
+    FlowConfigAccepted,
     PublishAccepted,
     SkipTimerResult,
     StartFlowAccepted,
@@ -55,6 +57,7 @@ FAILED = FlowSummary(
         (PublishAccepted(("m1", "m2")), pb.PublishReply(message_ids=["m1", "m2"])),
         (AttributeAccepted(), pb.SetAttributeReply()),
         (MessageDeleted(), pb.DeleteChannelMessageReply()),
+        (FlowConfigAccepted(), pb.UpdateFlowConfigReply()),
         (SkipTimerResult(SkipOutcome.REMEMBERED), pb.SkipTimerReply(outcome="REMEMBERED")),
         (StopFlowResult(True, FlowStatus.CANCELED), pb.StopFlowReply(outcome="APPLIED", status="CANCELED")),
         (StopFlowResult(False, FlowStatus.COMPLETED), pb.StopFlowReply(outcome="ALREADY_CLOSED", status="COMPLETED")),
@@ -157,3 +160,9 @@ def test_chan_9_pending_messages_are_shown_in_pages_of_4_mib() -> None:
     assert replies.from_messages(empty) == pb.ListChannelMessagesReply()
     (first,) = replies.from_messages(message_page(run, "c", after="", count_max=1, bytes_max=9)).messages
     assert first == pb.PendingMessage(message_id="m0", value=b"x" * 10, published_at=0)
+
+
+@pytest.mark.parametrize("value", [b"1", None])
+def test_wait_for_an_attribute_tells_the_value_that_matched(value: bytes | None) -> None:
+    """[WAITAPI-5] Unset when the wait ran out."""
+    assert replies.from_attribute_wait(AttributeWait(value)) == pb.WaitForAttributeReply(value=value)

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from dexd.codec.history_view import HistoryView
@@ -10,6 +11,8 @@ from dexd.core import events as e
 from dexd.core.config import KernelConfig
 from dexd.core.ids import FlowId, MessageId, RequestId, RunId, StepExecutionId, StreamId, WorkerId
 from dexd.core.outcome import RecordedEvent
+from dexd.core.sub_flows import SubFlowPlan
+from dexd.core.terms import FlowTerms
 from dexd.core.values import (
     Condition,
     ConditionKind,
@@ -24,6 +27,8 @@ from dexd.core.values import (
     Resolution,
     RetryPolicy,
     StepOptions,
+    StepPlan,
+    SubFlowResult,
     Wait,
     WaitForFailurePolicy,
     WaitKind,
@@ -249,3 +254,41 @@ def test_value_that_is_no_json_does_not_break_the_page(value: bytes) -> None:
     started = e.FlowStarted(FlowId("f"), RunId("r"), "Order", 1, RequestId("s"), b"", 5, (("a", value),))
     [attribute] = last(started)["attributes"]
     assert list(attribute["value"]) == ["invalid_json_base64"]
+
+
+def test_features_that_a_flow_uses_are_shown_and_others_are_not() -> None:
+    """[HIST-2, TIME-1, START-8] Options of the start, the run that follows, what a retry carries."""
+    limited = msgspec.structs.replace(STARTED, terms=FlowTerms(timeout_ms=5), timeout_at=9)
+    message = (MessageId("m"), b'"hi"', 3)
+    retried = e.FlowRetried(2, RunId("a"), RunId("a"), 1, 7, (("news", (message,)),), ((REQUEST, 4),))
+    [(_, begun), (_, again), (_, closed)] = shown(
+        limited, retried, e.FlowClosed(FlowStatus.FAILED, next_run_id=RunId("next"))
+    )
+    assert (begun["terms"]["timeout_ms"], begun["timeout_at"]) == (5, 9)
+    assert "eligible_at" not in begun
+    assert again["messages"] == [
+        {"channel": "news", "messages": [{"message_id": "m", "value": "hi", "published_at": 3}]}
+    ]
+    assert again["requests"] == [{"request": {"request_id": "q"}, "at": 4}]
+    assert closed["next_run_id"] == "next"
+
+
+def test_result_of_a_child_is_shown_with_what_execute_worked_on() -> None:
+    """[HIST-4, SUB-5]"""
+    child = SubFlowPlan("Child", StepPlan("C", b"1", has_wait_for=False))
+    wait = Wait(WaitKind.ALL_OF, (Condition(ConditionKind.SUB_FLOW),))
+    ended = SubFlowResult(FlowId("sys:sub:f/Begin-1/0"), FlowStatus.FAILED, FlowErrorType.FLOW_TIMEOUT, "late")
+    events = (
+        STARTED,
+        SCHEDULED,
+        dispatched(Method.WAIT_FOR),
+        e.WaitForCompleted(STEP, 1, 1, wait, sub_flows=(child,)),
+        e.SubFlowClosed(STEP, 0, ended),
+        e.ConditionsMet(STEP, (0,)),
+        dispatched(Method.EXECUTE),
+        e.ExecuteCompleted(STEP, 1, 1, WorkerId("w"), DecisionKind.DEAD_END),
+    )
+    every = [data for _, data in shown(*events)]
+    assert every[3]["sub_flows"][0]["flow_type"] == "Child"
+    (result,) = every[-1]["input"]["results"]
+    assert (result["sub_flow"]["status"], result["sub_flow"]["error_message"]) == ("FAILED", "late")

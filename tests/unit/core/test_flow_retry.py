@@ -201,3 +201,20 @@ def test_start_8_waiting_steps_of_the_failed_run_are_gone() -> None:
     assert cancel("FLOW_CLOSED") not in then.effects
     assert list(before.run(RUN_2).steps) == ["A-1"]
     assert before.run(RUN_2).counters == {"A": 1}
+
+
+def test_start_8_what_only_steps_published_is_not_carried() -> None:
+    """They will publish it again."""
+    before = running()
+    before.after(complete(decides(go_to(plan("B")), publications=(("own", b"1"),))))
+    then = before.when(complete(force_fail(), token("B-1")))
+    (retried,) = [event for event in then.events if isinstance(event, FlowRetried)]
+    assert retried.messages == ()
+
+
+def test_start_8_flow_without_start_step_begins_again_with_nothing_to_run() -> None:
+    """[FLOW-3]"""
+    before = given(started(terms=terms(retry=retry())), scheduled("A-1", from_step="sys:rpc:x#1")).after(*connect())
+    before.after(complete(force_fail()))
+    assert before.run(RUN_2).is_open
+    assert before.run(RUN_2).steps == {}

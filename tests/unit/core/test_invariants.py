@@ -10,13 +10,14 @@ from dexd.core.config import ACCEPTED_REMEMBERED_MAX, TIMER_SKIPS_MAX
 from dexd.core.deadlines import Deadlines
 from dexd.core.flow.invariants import history_violations, run_violations
 from dexd.core.flow.state import RunState, StepPhase
-from dexd.core.ids import CallId, RunId, SessionId, StepExecutionId, StreamNumber, WorkerId
+from dexd.core.ids import TIMEOUT_HANDLER_ID, CallId, RunId, SessionId, StepExecutionId, StreamNumber, WorkerId
 from dexd.core.invariants import violations
 from dexd.core.kernel import Kernel
 from dexd.core.matching.calls import Call, CallStage
 from dexd.core.matching.deadline_keys import HoldDue, PingDue
 from dexd.core.matching.sessions import Worker
 from dexd.core.outcome import RecordedEvent
+from dexd.core.terms import FlowTimeoutPolicy
 from dexd.core.values import FlowStatus, Message, Method, TimerId
 from tests.support.builders import (
     RUN,
@@ -44,6 +45,7 @@ from tests.support.builders import (
     stale,
     start,
     started,
+    terms,
     timer,
     token,
     wait_installed,
@@ -392,3 +394,24 @@ def test_server_that_shuts_down_may_leave_streams_idle() -> None:
     assert violations(before.kernel, now=T0) == []
     assert before.kernel.dispatcher.deadlines.armed_at(PingDue(SessionId(1))) == T0 + 20_000
     assert StreamNumber(1) in before.kernel.workforce.sessions[SessionId(1)].streams
+
+
+LIMITED = started(terms=terms(timeout_ms=9_000, timeout_policy=FlowTimeoutPolicy.HANDLER), timeout_at=T0 + 9_000)
+
+
+def test_time_of_a_flow_is_watched_and_ends_before_its_handler_runs() -> None:
+    """[TIME-1, TIME-3]"""
+    before = given(LIMITED)
+    before.run().timeout_at = T0 + 8_000
+    assert any("its time is over at" in fault for fault in violations(before.kernel, now=T0))
+    handled = given(LIMITED).ticked(T0 + 9_000)
+    handled.run().timeout_at = T0 + 9_500
+    assert any("before its time is over" in fault for fault in violations(handled.kernel, now=T0 + 9_000))
+
+
+def test_time_of_a_flow_does_not_end_early_or_twice() -> None:
+    """[TIME-1]"""
+    over = at(T0 + 9_000, fired(TIMEOUT_HANDLER_ID))
+    assert not history_violations(history(LIMITED, over))
+    assert any("[TIME-1]" in fault for fault in history_violations(history(LIMITED, fired(TIMEOUT_HANDLER_ID))))
+    assert any("[TIME-1]" in fault for fault in history_violations(history(LIMITED, over, over)))

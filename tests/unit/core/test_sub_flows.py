@@ -1,5 +1,6 @@
 """Children of a Wait, from the parent's Wait to the child's end and back [SUB-1..8, ARCH-14]."""
 
+import msgspec
 import pytest
 
 from dexd.core import commands as c
@@ -16,11 +17,12 @@ from dexd.core.events import (
 )
 from dexd.core.flow.decide_sub_flow import SUB_FLOW_TOO_DEEP
 from dexd.core.ids import FlowId, RunId, StepExecutionId
-from dexd.core.sub_flows import SubFlowPlan, SubFlowReusePolicy, sub_flow_id
+from dexd.core.sub_flows import SubFlowKey, SubFlowPlan, SubFlowReusePolicy, sub_flow_id
 from dexd.core.terms import FlowConfig, FlowTerms, Parent, StepDurability
 from dexd.core.values import Completion, FlowErrorType, FlowStatus, IdReusePolicy, Method, StopType, SubFlowResult, Wait
 from tests.support.builders import (
     FLOW,
+    RUN,
     SECOND,
     T0,
     all_of,
@@ -393,3 +395,26 @@ def test_start_4_child_that_is_replaced_by_a_client_does_not_satisfy_the_old_wai
     events = play(before, replaced)
     assert [event.result.status for event in events if isinstance(event, SubFlowClosed)] == [FlowStatus.TERMINATED]
     assert sub_flow_events(end_child(before)) == []
+
+
+def test_arch_14_note_that_comes_twice_changes_nothing() -> None:
+    """[GEN-8] A parent records once that its child exists, and once how it ended, if it still waits."""
+    before = calling()
+    waits_for(before, all_of(sub_flow(), channel()))
+    note = c.NoteSubFlow(
+        SubFlowKey(RUN, StepExecutionId("A-1"), 0), of_child(before), False, SubFlowResult(CHILD, FlowStatus.FAILED)
+    )
+    assert [type(event) for event in before.when(note).events] == [SubFlowClosed]
+    assert before.when(note).events == []
+    assert before.when(msgspec.structs.replace(note, result=None)).events == []
+
+
+def test_sub_1_each_wait_reaches_for_its_own_children() -> None:
+    """Another Wait, whose children are not known to exist yet, is not asked again."""
+    before = given(started(), scheduled("A-1", wait_for=True), scheduled("B-1", wait_for=True))
+    before.after(*connect(streams=2))
+    before.after(complete(ONE, WAITING, sub_flows=(child(),)))
+    other = token("B-1", method=Method.WAIT_FOR)
+    then = before.when(complete(ONE, other, number=2, sub_flows=(child(),)))
+    reached = [effect.command for effect in then.effects if isinstance(effect, SubmitCommand)]
+    assert [command.flow_id for command in reached if isinstance(command, c.ReachSubFlow)] == ["sys:sub:order-1/B-1/0"]
