@@ -173,3 +173,20 @@ def test_a_step_asks_the_flow_of_an_employer(server: ServerProcess) -> None:
         "silent-*/Eve COMPLETED not sent: the employer has not opted in",
         "Ada, you are on the shortlist of wants-*",
     ]
+
+
+def test_a_survey_gathers_all_answers_or_takes_the_first(server: ServerProcess) -> None:
+    """[SUB-1, SUB-5] a failed child is an answer too; one that lost reads as running."""
+    assert lines_of("parent_child", server) == [
+        "survey-* COMPLETED Ada says tea; FAILED: there is nobody; Grace says coffee",
+        "survey-* COMPLETED RUNNING; Grace says tea",
+    ]
+
+
+def test_a_booking_that_is_not_paid_in_time_is_given_back(server: ServerProcess) -> None:
+    """[TIME-3] the handler decides, and its recovery Step when it cannot."""
+    assert lines_of("timeout_handler", server) == [
+        "booking-* COMPLETED A1 sold for 42",
+        "booking-* COMPLETED A2 is on sale again",
+        "booking-* FAILED call the hall: A3, sold on paper, cannot be returned",
+    ]

@@ -107,15 +107,6 @@ def channel(name: str = "c", at_least: int = 1, at_most: int | None = 1, *, id: 
     return Condition(ConditionKind.CHANNEL, id, channel=name, at_least=at_least, at_most=at_most)
 
 
-def sub_flow(id: str = "") -> Condition:  # noqa: A002
-    return Condition(ConditionKind.SUB_FLOW, id)
-
-
-def child(input: bytes = b"7", **fields: Any) -> SubFlowPlan:
-    """A child that a Wait asks for; it begins with the Step `C`."""
-    return SubFlowPlan("Child", plan("C", input=input), **fields)
-
-
 def all_of(*conditions: Condition) -> Wait:
     return Wait(WaitKind.ALL_OF, conditions)
 

@@ -22,6 +22,7 @@ from dexd.core.flow.contents import (
     watched_channels,
     write,
 )
+from dexd.core.flow.execution_folds import flow_config_updated, flow_retried
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
 from dexd.core.flow.sub_flow_folds import install_sub_flows, show_sub_flows, sub_flow_closed, sub_flow_started
 from dexd.core.flow.withholding import lend, take_back
@@ -328,24 +329,7 @@ def _rpc_completed(state: RunState, event: e.RpcCompleted, at: int) -> None:
     remember(state, event.request, at)
 
 
-def _flow_config_updated(state: RunState, event: e.FlowConfigUpdated, at: int) -> None:
-    state.config = event.config if state.config is None else state.config.overridden_by(event.config)
-    remember(state, event.request, at)
-
-
 # ---- the run ----------------------------------------------------------------------------------------------------
-
-
-def _flow_retried(state: RunState, event: e.FlowRetried, at: int) -> None:
-    state.flow_attempt = event.attempt
-    state.first_run_id = event.first_run_id
-    state.started_at = event.flow_started_at
-    state.message_base = event.message_base
-    for channel, messages in event.messages:
-        for message_id, value, published_at in messages:
-            enqueue(state, channel, Message(message_id, value, published_at))
-    for record, applied_at in event.requests:
-        remember(state, record, applied_at)
 
 
 def _flow_closed(state: RunState, event: e.FlowClosed, at: int) -> None:
@@ -396,8 +380,8 @@ _FOLDS: dict[type[e.Event], Callable[[RunState, Any, int], None]] = {
     e.ChannelMessageDeleted: _channel_message_deleted,
     e.AttributesSet: _attributes_set,
     e.RpcCompleted: _rpc_completed,
-    e.FlowConfigUpdated: _flow_config_updated,
-    e.FlowRetried: _flow_retried,
+    e.FlowConfigUpdated: flow_config_updated,
+    e.FlowRetried: flow_retried,
     e.StaleResultRejected: _no_change,
     e.FlowClosed: _flow_closed,
 }

@@ -22,9 +22,9 @@ from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, RequestId, RunId, StreamId
 from dexd.core.outcome import (
     AttributeAccepted,
+    FlowConfigAccepted,
     FlowReply,
     MessageDeleted,
-    FlowConfigAccepted,
     PublishAccepted,
     SkipTimerResult,
     StartFlowAccepted,

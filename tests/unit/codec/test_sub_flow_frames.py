@@ -12,7 +12,7 @@ from dexd.core import commands as c
 from dexd.core import effects as f
 from dexd.core.ids import CallId, FlowId, RunId, SessionId, StreamNumber
 from dexd.core.sub_flows import SubFlowPlan, SubFlowReusePolicy
-from dexd.core.terms import ActiveStepSearchMode, FlowConfig, FlowRetry, FlowTerms, FlowTimeoutPolicy, StepDurability
+from dexd.core.terms import ActiveStepSearchMode, FlowConfig, FlowRetry, FlowTerms, FlowTimeoutPolicy
 from dexd.core.values import (
     Completion,
     ConditionKind,
@@ -21,6 +21,7 @@ from dexd.core.values import (
     FlowStatus,
     Method,
     RetryPolicy,
+    StepDurability,
     StepOptions,
     StepPlan,
     SubFlowResult,

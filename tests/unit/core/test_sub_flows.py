@@ -1,5 +1,7 @@
 """Children of a Wait, from the parent's Wait to the child's end and back [SUB-1..8, ARCH-14]."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -18,8 +20,20 @@ from dexd.core.events import (
 from dexd.core.flow.decide_sub_flow import SUB_FLOW_TOO_DEEP
 from dexd.core.ids import FlowId, RunId, StepExecutionId
 from dexd.core.sub_flows import SubFlowKey, SubFlowPlan, SubFlowReusePolicy, sub_flow_id
-from dexd.core.terms import FlowConfig, FlowTerms, Parent, StepDurability
-from dexd.core.values import Completion, FlowErrorType, FlowStatus, IdReusePolicy, Method, StopType, SubFlowResult, Wait
+from dexd.core.terms import FlowConfig, FlowTerms, Parent
+from dexd.core.values import (
+    Completion,
+    Condition,
+    ConditionKind,
+    FlowErrorType,
+    FlowStatus,
+    IdReusePolicy,
+    Method,
+    StepDurability,
+    StopType,
+    SubFlowResult,
+    Wait,
+)
 from tests.support.builders import (
     FLOW,
     RUN,
@@ -29,7 +43,6 @@ from tests.support.builders import (
     any_combination,
     any_of,
     channel,
-    child,
     complete,
     connect,
     force,
@@ -42,13 +55,22 @@ from tests.support.builders import (
     start,
     started,
     stop,
-    sub_flow,
     terms,
     timer,
     token,
 )
 from tests.support.given import Given, given
 from tests.support.matchers import Like
+
+
+def sub_flow(id: str = "") -> Condition:  # noqa: A002
+    return Condition(ConditionKind.SUB_FLOW, id)
+
+
+def child(input: bytes = b"7", **fields: Any) -> SubFlowPlan:
+    """A child that a Wait asks for; it begins with the Step `C`."""
+    return SubFlowPlan("Child", plan("C", input=input), **fields)
+
 
 CHILD = FlowId("sys:sub:order-1/A-1/0")
 WAITING = token("A-1", method=Method.WAIT_FOR)
