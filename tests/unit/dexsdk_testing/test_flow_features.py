@@ -11,6 +11,7 @@ from dexsdk import (
     Flow,
     FlowErrorType,
     FlowStatus,
+    FlowTimeoutPolicy,
     PersistenceSchema,
     RetryPolicy,
     StartFlowOptions,
@@ -90,6 +91,43 @@ async def test_time_1_timeout_counts_from_the_end_of_the_delay() -> None:
         result = await env.client.wait_for_flow("slow", 20)
         assert (result.status, result.error_type) == (FlowStatus.FAILED, FlowErrorType.FLOW_TIMEOUT)
         assert (await env.client.describe_flow("slow")).closed_at == began + DAY * 2
+
+
+class Reply(Slow):
+    """Has something to say when its time is over."""
+
+    def handle_timeout(self, context: Context) -> StepDecision:
+        return force_complete(-1)
+
+
+@pytest.mark.parametrize(
+    ("flow", "policy", "status"),
+    [
+        (Slow, FlowTimeoutPolicy.DEFAULT, FlowStatus.FAILED),
+        (Reply, FlowTimeoutPolicy.DEFAULT, FlowStatus.COMPLETED),
+        (Reply, FlowTimeoutPolicy.FAIL, FlowStatus.FAILED),
+        (Reply, FlowTimeoutPolicy.CANCEL, FlowStatus.CANCELED),
+        (Reply, FlowTimeoutPolicy.HANDLER, FlowStatus.COMPLETED),
+    ],
+)
+async def test_row_20_timeout_fires_60_s_after_the_original_start(
+    flow: type[Slow], policy: FlowTimeoutPolicy, status: FlowStatus
+) -> None:
+    """[TIME-4] Acceptance row 20: the server dies after 50 s and is back after 55 s."""
+    async with start_env(Slow(), Reply(), auto_skip=False) as env:
+        began = env.now
+        await env.client.start_flow(flow, "slow", 5, StartFlowOptions(timeout=60, timeout_policy=policy))
+        await env.advance(timedelta(seconds=50))
+        env.crash_server()
+        await env.advance(timedelta(seconds=5))
+        env.recover_server()
+        await env.advance(timedelta(seconds=4.999))
+        assert (await env.client.describe_flow("slow")).status is FlowStatus.RUNNING
+        await env.advance(timedelta(seconds=1))
+        assert (await env.client.wait_for_flow("slow", 20)).status is status
+        events = (await env.client.get_history("slow")).events
+        (fired,) = [event for event in events if event.kind == "TimerFired"]
+        assert fired.at == began + timedelta(seconds=60)
 
 
 async def test_start_8_retries_wait_longer_and_longer_and_survive_a_crash() -> None:
