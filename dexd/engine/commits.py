@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from dexd.core.effects import AnswerRpc
+from dexd.core.effects import AnswerRpc, Effect, SubmitCommand
 from dexd.core.ids import SessionId
 from dexd.engine.batch import OpenBatch
 from dexd.engine.counters import EngineCounters
@@ -95,8 +95,7 @@ class Commits:
     def holds_effects_for(self, session: SessionId, look_back_max: int) -> bool:
         """Whether effects for a session wait; yes as well if there are too many effects to look."""
         return any(
-            len(batch.effects) > look_back_max
-            or any(not isinstance(effect, AnswerRpc) and effect.session == session for effect in batch.effects)
+            len(batch.effects) > look_back_max or any(_session_of(effect) == session for effect in batch.effects)
             for batch in self._uncommitted()
         )
 
@@ -171,3 +170,7 @@ class Commits:
     def _pass(self, point: str) -> None:
         if self._failpoint is not None:
             self._failpoint(point)
+
+
+def _session_of(effect: Effect) -> SessionId | None:
+    return None if isinstance(effect, AnswerRpc | SubmitCommand) else effect.session

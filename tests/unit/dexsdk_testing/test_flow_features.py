@@ -9,6 +9,7 @@ from dexsdk import (
     AttributeMatch,
     Context,
     Flow,
+    FlowConfig,
     FlowErrorType,
     FlowStatus,
     FlowTimeoutPolicy,
@@ -17,6 +18,7 @@ from dexsdk import (
     StartFlowOptions,
     Step,
     StepDecision,
+    StepDurability,
     StepList,
     SubFlow,
     Timer,
@@ -78,6 +80,14 @@ async def test_sub_1_children_of_children_end_on_virtual_time() -> None:
         await env.client.start_flow(Sum, "sum", 4)
         assert (await env.client.wait_for_flow("sum", 20)).single_output(int) == 10
         assert (await env.client.describe_flow("sys:sub:sum/SumStep-1/0")).parent_flow_id == "sum"
+
+
+async def test_dur_3_children_of_async_flows_begin_and_end_as_others() -> None:
+    """[DUR-2, SUB-3] They inherit the setting; what one run owes another waits for its commit all the same."""
+    settings = FlowConfig(step_durability=StepDurability.ASYNC)
+    async with start_env(Sum(), Slow()) as env:
+        await env.client.start_flow(Sum, "sum", 4, StartFlowOptions(config_override=settings))
+        assert (await env.client.wait_for_flow("sum", 20)).single_output(int) == 10
 
 
 async def test_time_1_timeout_counts_from_the_end_of_the_delay() -> None:
