@@ -49,6 +49,7 @@ class WorkerCommands:
     def open_session(self, turn: Turn, command: c.OpenSession) -> Answer:
         """A worker says Hello."""
         self._workforce.open_session(turn, command, self._runs.by_id)
+        self._deliveries.worker_came(turn)
         return None
 
     def accept_call(self, _turn: Turn, command: c.AcceptCall) -> Answer:

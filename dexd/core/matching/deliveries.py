@@ -98,6 +98,10 @@ class Deliveries:
             call.is_accepted = True
             self._dispatcher.deadlines.arm(call.key, call.method_deadline)
 
+    def worker_came(self, turn: Turn) -> None:
+        """Somebody may know now what queued RPCs ask for [RPC-5]."""
+        self._rpcs.resolve_waiting(turn)
+
     def fetch(self, turn: Turn, _: Session, command: FetchPart) -> None:
         """A handler reads what its call did not bring along; only that of a current delivery may [ATTR-7]."""
         turn.perform(part_for(self._dispatcher.call_of(command.token), command))

@@ -26,13 +26,15 @@ LAST_DELIVERIES_MAX = 1_000
 class RpcDesk:
     """Open RPC calls and who waits for them."""
 
-    __slots__ = ("_by_caller", "_by_run", "_dispatcher", "_last_deliveries")
+    __slots__ = ("_by_caller", "_by_run", "_dispatcher", "_last_deliveries", "_unresolved")
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._by_caller: dict[CallerId, Call] = {}
         self._by_run: dict[RunId, dict[CallKey, Call]] = {}
         self._last_deliveries: dict[CallKey, int] = {}
+        self._unresolved: dict[CallKey, Call] = {}
+        """Queued calls whose terms nobody knows yet, because no worker of the Flow type is connected [RPC-5]."""
 
     def invoke(self, turn: Turn, run: RunState, command: InvokeRpc) -> None:
         """Begin a call, join the equal one that is under way, or give the stored answer [RPC-12]."""
@@ -47,14 +49,33 @@ class RpcDesk:
         else:
             self._begin_or_join(turn, run, command)
 
+    def resolve_waiting(self, turn: Turn) -> None:
+        """A worker has come: calls whose terms nobody knew ask for their locks before they are offered to it."""
+        for key, call in list(self._unresolved.items()):
+            rpc = _rpc(call)
+            rpc.command = self._resolve(call.run, rpc.command)
+            if rpc.command.is_resolving:
+                continue
+            del self._unresolved[key]
+            refused = self._refuse_terms(call.run, rpc.command)
+            if refused is not None:
+                self._finish(turn, call, refused)
+            else:
+                self._dispatcher.locks.admit(call)
+
     def _resolve(self, run: RunState, command: InvokeRpc) -> InvokeRpc:
-        """Take what connected workers say of the RPC; the newest ones may say more than the older ones."""
+        """Take what connected workers say of the RPC, the newest first; without any it stays unresolved."""
+        is_known = False
         for worker in reversed(self._dispatcher.matcher.workers.values()):
             capability = worker.capabilities.get(run.flow_type)
-            terms = None if capability is None else capability.rpc_terms.get(command.name)
+            if capability is None:
+                continue
+            is_known = True
+            terms = capability.rpc_terms.get(command.name)
             if terms is not None:
-                return replace(command, locks=terms.locks, is_transactional=terms.is_transactional)
-        return command
+                locks, is_transactional = terms.locks, terms.is_transactional
+                return replace(command, locks=locks, is_transactional=is_transactional, is_resolving=False)
+        return replace(command, is_resolving=False) if is_known else command
 
     def _refuse_terms(self, run: RunState, command: InvokeRpc) -> Rejection | None:
         """[RPC-5, LOCK-4] With locks or as a transaction the Flow must be active, and no lock busy, before the call."""
@@ -76,6 +97,8 @@ class RpcDesk:
             call = self._dispatcher.calls[key] = Call(key, run, Method.RPC, command.name, rpc=rpc)
             self._by_run.setdefault(run.run_id, {})[key] = call
             self._by_caller[command.caller] = call
+            if command.is_resolving:
+                self._unresolved[key] = call
             self._dispatcher.start_dispatch(turn, call)
         elif call.rpc.command.digest == command.digest:
             call.rpc.callers.append(command.caller)
@@ -188,6 +211,7 @@ class RpcDesk:
 
     def _finish(self, turn: Turn, call: Call, answer: bytes | Rejection) -> None:
         self._release_locks(call)
+        self._unresolved.pop(call.key, None)
         self._dispatcher.deadlines.disarm(call.key)
         del self._dispatcher.calls[call.key]
         call.stage = CallStage.HELD

@@ -477,3 +477,32 @@ def test_dec_2_an_rpc_that_cancels_the_last_step_lets_a_requested_completion_hap
     before.when(complete(Response(canceling=("B",)), rpc_token(), number=3)).then_events(
         Like(RpcCompleted), Like(StepCanceled), closed()
     )
+
+
+LOCKING = FlowCapability(FLOW_TYPE, frozenset("A"), frozenset(("read",)), {"read": RpcTerms(("L",))})
+
+
+def test_rpc_5_terms_that_nobody_knows_yet_hold_as_soon_as_a_worker_comes() -> None:
+    """[LOCK-1, LOCK-4] They are refused or in line before any stream is theirs."""
+    calls = (rpc(is_resolving=True), rpc(is_resolving=True, caller=2, request_id="s"))
+    before = given(started()).after(*connect(3, "w3", serves("Other")), *calls)
+    before.when(*connect(1, "w1", LOCKING, streams=2)).then_effects(
+        WELCOME,
+        CONFIRMED,
+        assigned(rpc_token()),
+        answered(conflict("L", "sys:rpc-r"), caller=2),
+        CONFIRMED,
+    )
+    plain = given(started()).after(*calls)
+    plain.when(*connect(streams=2)).then_effects(
+        WELCOME, CONFIRMED, assigned(rpc_token()), CONFIRMED, assigned(rpc_token("s"), number=2)
+    )
+
+
+def test_rpc_5_terms_that_come_late_are_refused_if_the_flow_has_closed_or_the_lock_is_busy() -> None:
+    late = given(started()).after(rpc(is_resolving=True), stop(request_id="s"))
+    late.when(*connect(1, "w1", LOCKING)).then_effects(
+        WELCOME, answered(Like(Rejection, code=Code.FLOW_NOT_ACTIVE)), CONFIRMED
+    )
+    gone = given(started()).after(rpc(is_resolving=True), abandon())
+    gone.when(*connect(1, "w1", LOCKING)).then_effects(WELCOME, CONFIRMED)
