@@ -185,7 +185,7 @@ class Deliveries:
     def _free(self, session: Session, number: StreamNumber, token: Token) -> None:
         stream = session.streams.get(number)
         if stream is not None and stream.token == token:
-            self._dispatcher.free(stream)
+            self._dispatcher.freed.add(stream)
 
     def _clear_hold(self, turn: Turn, worker: Worker) -> None:
         if worker.hold_ms:

@@ -13,6 +13,7 @@ from dexd.core.ids import CallId, StepExecutionId, WorkerId
 from dexd.core.matching.calls import Call, CallKey, CallStage, step_of
 from dexd.core.matching.deadline_keys import DeadlineKey, HoldDue
 from dexd.core.matching.dispatch_record import dispatched
+from dexd.core.matching.freed_streams import FreedStreams
 from dexd.core.matching.heartbeats import Heartbeats
 from dexd.core.matching.locks import Locks
 from dexd.core.matching.matcher import Matcher
@@ -27,12 +28,11 @@ class Dispatcher:
     """Open calls and their way to streams."""
 
     __slots__ = (
-        "_eased",
-        "_freed",
         "calls",
         "config",
         "deadlines",
         "delivered",
+        "freed",
         "heartbeats",
         "is_shutting_down",
         "locks",
@@ -49,9 +49,7 @@ class Dispatcher:
         self.delivered: dict[WorkerId, dict[CallKey, Call]] = {}
         """Calls that a worker has, or had when its session broke."""
         self.locks = Locks(self.deadlines)
-        self._freed: list[Stream] = []
-        self._eased: dict[WorkerId, Worker] = {}
-        """Workers that were full by their own numbers and are so no more."""
+        self.freed = FreedStreams(self.matcher)
         self.is_shutting_down = False
         self.tally = Tally()
 
@@ -161,7 +159,7 @@ class Dispatcher:
             return
         stream = None
         if not worker.is_held(is_rpc=call.method is Method.RPC, now=turn.now):
-            stream = self._freed_stream_of(worker, call) or self.matcher.idle_stream_of(worker, call)
+            stream = self.freed.take_for(worker, call) or self.matcher.idle_stream_of(worker, call)
         if stream is not None:
             self.dispatch(turn, call, stream)
             return
@@ -173,20 +171,6 @@ class Dispatcher:
         self._let_wait(call)
         self.matcher.wait_sticky(call, worker)
         self.deadlines.arm(call.key, call.sticky_until)
-
-    def _freed_stream_of(self, worker: Worker, call: Call) -> Stream | None:
-        """The stream that the Flow's last call has just freed, unless another call waits for it [ROUTE-8].
-
-        So a chain of Steps stays on its stream without making it idle in between.
-        """
-        if not self._freed:
-            return None
-        stream = self._freed[-1]
-        if stream.session.worker is not worker or stream.session.is_draining:
-            return None
-        if stream.queue not in (call.run.flow_type, worker.own_queue) or not self.matcher.is_quiet(stream):
-            return None
-        return self._freed.pop()
 
     def place_shared(self, turn: Turn, call: Call) -> None:
         """Any worker of the Flow type may take it."""
@@ -305,42 +289,19 @@ class Dispatcher:
         if stream is not None and token is not None:
             turn.perform(CancelCall(stream.session.session_id, stream.number, token, reason, grace_ms))
 
-    def free(self, stream: Stream) -> None:
-        """The worker answered on the stream.
-
-        If nothing waits for it, the Flow's next call goes straight to it [ROUTE-8]. Otherwise it takes a call once this
-        turn's new calls are in their queues, so that a call that waited longer is not overtaken [ROUTE-7].
-        """
-        self.vacate(stream)
-        self._freed.append(stream)
-
-    def vacate(self, stream: Stream) -> None:
-        """Nothing occupies the stream any more; its worker may take a call on another one instead."""
-        if stream.token is None:
-            return
-        worker = stream.session.worker
-        stream.token = None
-        if worker.is_full:
-            self._eased[worker.worker_id] = worker
-        worker.busy -= 1
-        if worker.busy < worker.ranked_busy:
-            self.matcher.rank_again(worker)
-
     def offer_freed(self, turn: Turn) -> bool:
         """Let streams freed in this turn take calls; False when there were none."""
         if self.locks.is_anything_free:
             for call in self.locks.take_next():
                 self.start_dispatch(turn, call)
             return True
-        if not (self._freed or self._eased):
+        if self.freed.is_empty:
             return False
-        freed, self._freed = self._freed, []
-        eased, self._eased = self._eased, {}
-        for stream in freed:
+        streams, eased = self.freed.take()
+        for stream in streams:
             self.offer(turn, stream)
-        for worker in eased.values():
-            if not self.matcher.is_quiet_for(worker):
-                self.offer_idle(turn, worker)
+        for worker in eased:
+            self.offer_idle(turn, worker)
         return True
 
     def offer(self, turn: Turn, stream: Stream) -> None:

@@ -151,7 +151,7 @@ class Workforce:
             self._dispatcher.deadlines.arm(call.key, call.method_deadline)
         elif run is not None and running.token in run.accepted:
             turn.perform(AcknowledgeResult(session.session_id, number, running.token, True))
-            self._dispatcher.free(stream)
+            self._dispatcher.freed.add(stream)
         else:
             session.orphans.add(running.token)
             turn.perform(CancelCall(session.session_id, number, running.token, STALE))
@@ -190,7 +190,7 @@ class Workforce:
         for stream in session.streams.values():
             self.stream_count -= 1
             self._dispatcher.matcher.remove_idle(stream)
-            self._dispatcher.vacate(stream)
+            self._dispatcher.freed.vacate(stream)
         session.streams = {}
         # By delivery and not by stream: the worker may have closed a stream whose call it still ran.
         detached = [
@@ -342,7 +342,7 @@ class Workforce:
         if stream is not None:
             self.stream_count -= 1
             self._dispatcher.matcher.remove_idle(stream)
-            self._dispatcher.vacate(stream)
+            self._dispatcher.freed.vacate(stream)
             self._release_if_gone(turn, session.worker)
         turn.perform(ConfirmStreamClosed(session.session_id, command.stream))
 
