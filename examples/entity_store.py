@@ -1,14 +1,16 @@
 """An address book as one Flow that has no Steps at all: its state is an AttributeMap, its interface are RPCs.
 
 Shows a Flow without start Step, which stays open and costs nothing while nobody calls it, and RPCs that create, read,
-update and delete. A handler that raises changes nothing, and its caller gets the error. Start a server (`dexd serve`),
-then `python -m examples.entity_store`.
+update and delete. A handler that raises changes nothing, and its caller gets the error. Those that write lock an
+Attribute; who comes at the same moment is refused with RpcLockConflictError and may try again. Start a server
+(`dexd serve`), then `python -m examples.entity_store`.
 """
 
 import uuid
 from dataclasses import dataclass, replace
 
 from dexsdk import (
+    Attribute,
     AttributeMap,
     Context,
     Flow,
@@ -40,6 +42,8 @@ class Change:
 
 
 CONTACTS = AttributeMap("contacts", Contact)
+CHANGES = Attribute("changes", int)
+"""How often the book was changed. Whoever changes it locks this, so that nobody does so at the same moment."""
 
 
 class AddressBookFlow(Flow[None]):
@@ -49,14 +53,15 @@ class AddressBookFlow(Flow[None]):
         return StepList.empty()
 
     def get_persistence_schema(self) -> PersistenceSchema:
-        return PersistenceSchema.of(CONTACTS)
+        return PersistenceSchema.of(CONTACTS, CHANGES)
 
-    @rpc
+    @rpc(lock_attributes=(CHANGES.lock(),))
     def create(self, context: Context, contact: Contact) -> RPCResult[None]:
         """Add somebody who is not there yet."""
         if contact.name in CONTACTS.get_all_instance_keys(context):
             raise ValueError(f"{contact.name} is there already")
         CONTACTS.set(context, contact.name, contact)
+        _count_change(context)
         return RPCResult(None)
 
     @rpc
@@ -69,7 +74,7 @@ class AddressBookFlow(Flow[None]):
         """List who is in the book."""
         return RPCResult(CONTACTS.get_all_instance_keys(context))
 
-    @rpc
+    @rpc(lock_attributes=(CHANGES.lock(),))
     def update(self, context: Context, change: Change) -> RPCResult[Contact]:
         """Change somebody's entry; gives the new one."""
         entry = _entry(context, change.name)
@@ -79,14 +84,23 @@ class AddressBookFlow(Flow[None]):
             notes=entry.notes if change.notes is None else change.notes,
         )
         CONTACTS.set(context, change.name, entry)
+        _count_change(context)
         return RPCResult(entry)
 
-    @rpc
+    @rpc(lock_attributes=(CHANGES.lock(),))
     def delete(self, context: Context, name: str) -> RPCResult[None]:
         """Remove somebody."""
         _entry(context, name)
         CONTACTS.delete(context, name)
+        _count_change(context)
         return RPCResult(None)
+
+
+def _count_change(context: Context) -> None:
+    try:
+        CHANGES.set(context, CHANGES.get(context) + 1)
+    except KeyError:
+        CHANGES.set(context, 1)
 
 
 def _entry(context: Context, name: str) -> Contact:

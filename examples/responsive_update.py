@@ -1,10 +1,13 @@
 """A document whose edits are accepted at once and published a little later.
 
 Shows a write RPC that answers with a revision without waiting for the work behind it, and a client that waits for just
-that revision with wait_for_attribute_match, as a web page does that wants to show the result of its own edit. Start a
-server (`dexd serve`), then `python -m examples.responsive_update`.
+that revision with wait_for_attribute_match, as a web page does that wants to show the result of its own edit. The RPC
+locks the Attribute that it counts in, so that two edits never get the same revision. Start a server (`dexd serve`),
+then `python -m examples.responsive_update`.
 """
 
+import asyncio
+import random
 import uuid
 from dataclasses import dataclass
 
@@ -16,6 +19,7 @@ from dexsdk import (
     Context,
     Flow,
     PersistenceSchema,
+    RpcLockConflictError,
     RPCResult,
     Step,
     StepDecision,
@@ -82,9 +86,9 @@ class DocumentFlow(Flow[float]):
     def get_persistence_schema(self) -> PersistenceSchema:
         return PersistenceSchema.of(ACCEPTED, PUBLISHED, TEXT, EDITS)
 
-    @rpc
+    @rpc(lock_attributes=(ACCEPTED.lock(),))
     def edit(self, context: Context, text: str) -> RPCResult[int]:
-        """Accept a text; gives its revision."""
+        """Accept a text; gives its revision. The lock keeps two edits from becoming the same one."""
         try:
             revision = ACCEPTED.get(context) + 1
         except KeyError:
@@ -92,6 +96,15 @@ class DocumentFlow(Flow[float]):
         ACCEPTED.set(context, revision)
         EDITS.publish(context, Edit(revision, text))
         return RPCResult(revision)
+
+
+async def edit(client: AsyncClient, flow: DocumentFlow, document: str, text: str) -> int:
+    """Edit, and try again when somebody else does so at this very moment; gives the revision [LOCK-4]."""
+    while True:
+        try:
+            return await client.invoke_rpc(flow.edit, document, text)
+        except RpcLockConflictError:
+            await asyncio.sleep(random.uniform(0.001, 0.02))
 
 
 async def wait_until_published(client: AsyncClient, document: str, revision: int, patience: float = 30.0) -> int:
@@ -113,7 +126,7 @@ async def play(server: str) -> None:
         await client.start_flow(DocumentFlow, document, 0.2)
         revision = 0
         for text in ("It was", "It was a dark", "It was a dark night"):
-            revision = await client.invoke_rpc(flow.edit, document, text)
+            revision = await edit(client, flow, document, text)
             print(document, "accepted revision", revision)
         published = await wait_until_published(client, document, revision)
         print(document, "shows revision", published, "-", await client.get_attribute(document, TEXT))

@@ -1,13 +1,14 @@
 """A Flow without Steps that stores entities."""
 
+import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 
-from dexsdk import FlowNotActiveError, FlowStatus, WorkerInvocationError
-from dexsdk.testing import SyncEnvironment, start_env_sync
-from examples.entity_store import CONTACTS, AddressBookFlow, Change, Contact
+from dexsdk import FlowNotActiveError, FlowStatus, RpcLockConflictError, WorkerInvocationError
+from dexsdk.testing import SyncEnvironment, start_env, start_env_sync
+from examples.entity_store import CHANGES, CONTACTS, AddressBookFlow, Change, Contact
 
 BOOK = AddressBookFlow()
 ADA = Contact("Ada", "1")
@@ -43,6 +44,16 @@ def test_a_call_that_is_refused_changes_nothing(env: SyncEnvironment) -> None:
     with pytest.raises(WorkerInvocationError, match="not in the book"):
         env.client.invoke_rpc(BOOK.delete, "book", "Bob")
     assert env.client.invoke_rpc(BOOK.read, "book", "Ada") == ADA
+
+
+async def test_two_who_create_the_same_entry_at_once_do_not_both_succeed() -> None:
+    """[LOCK-4] without the lock each would see the book without the other's entry [RPC-6]."""
+    async with start_env(BOOK, auto_skip=False) as env:
+        await env.client.start_flow(AddressBookFlow, "book")
+        calls = (env.client.invoke_rpc(BOOK.create, "book", Contact("Ada", phone)) for phone in "12")
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes if outcome is not None] == [RpcLockConflictError]
+        assert await env.client.get_attribute("book", CHANGES) == 1
 
 
 def test_the_book_stays_open_for_years_and_survives_crashes(env: SyncEnvironment) -> None:

@@ -1,5 +1,6 @@
 """The example Flows as their authors would test them: days pass in milliseconds, faults are switched on."""
 
+import time
 from datetime import timedelta
 
 import pytest
@@ -32,12 +33,14 @@ def order(number: int, address: str = "Main Street 1") -> Order:
 
 
 def test_thirty_daily_reminders_are_sent() -> None:
-    """Acceptance row 45."""
+    """Acceptance row 45; the processor's time counts, because other programs share the machine."""
     with start_env_sync(ReminderFlow()) as env:
-        begun = env.now
+        begun, begun_s = env.now, time.process_time()
         env.client.start_flow(ReminderFlow, "ada", MONTH)
         assert env.client.wait_for_flow("ada", timeout=30).single_output(str) == "all 30 sent"
+        assert time.process_time() - begun_s < 0.5
         assert env.now - begun == 30 * DAY
+        assert env.client.get_attribute("ada", SENT) == 30
 
 
 def test_an_opt_out_ends_the_reminders() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from dexsdk import FlowNotActiveError, LongPollTimeoutError
 from dexsdk.testing import start_env
-from examples.responsive_update import PUBLISHED, TEXT, DocumentFlow, wait_until_published
+from examples.responsive_update import PUBLISHED, TEXT, DocumentFlow, edit, wait_until_published
 
 FLOW = DocumentFlow()
 HOUR = 3_600.0
@@ -47,6 +47,14 @@ async def test_edits_that_pile_up_are_published_together() -> None:
             await env.client.invoke_rpc(FLOW.edit, "text", f"edit {number}")
         assert await wait_until_published(env.client, "text", 2) == 10
         assert await env.client.get_attribute("text", TEXT) == "edit 9"
+
+
+async def test_edits_at_the_same_moment_get_revisions_of_their_own() -> None:
+    """[LOCK-1, LOCK-4] whoever meets the lock is refused, and tries again."""
+    async with start_env(FLOW, auto_skip=False) as env:
+        await env.client.start_flow(DocumentFlow, "text", HOUR)
+        revisions = await asyncio.gather(*(edit(env.client, FLOW, "text", f"edit {number}") for number in range(5)))
+        assert sorted(revisions) == [1, 2, 3, 4, 5]
 
 
 async def test_who_waits_is_told_when_the_document_goes_away() -> None:
