@@ -11,6 +11,7 @@ from examples.ai_agent_email import (
     MESSAGES,
     STATE,
     AgentState,
+    Answer,
     Draft,
     EmailAgentFlow,
     Mailer,
@@ -103,16 +104,35 @@ async def test_only_the_current_revision_can_be_approved() -> None:
         assert await state(env) is AgentState.DRAFTED
 
 
-async def test_a_model_that_fails_is_asked_again_and_an_e_mail_is_sent_once() -> None:
-    """[GEN-7, STEP-9] failures leave nothing in the conversation; a second delivery has the same key."""
+async def test_a_model_that_fails_is_asked_again() -> None:
+    """[GEN-7] failures leave nothing in the conversation."""
+    agent = EmailAgentFlow(Model(failures=3))
+    async with start_env(agent, auto_skip=False) as env:
+        assert await begin(env, agent) == Draft(0, "", "")
+        await env.advance(1 + 2 + 4)
+        assert await env.client.invoke_rpc(agent.draft, "mail") == Draft(1, "bob@example.org", "lunch with Bob")
+
+
+async def test_an_e_mail_is_sent_once_although_the_step_that_sends_runs_twice() -> None:
+    """[STEP-9] a second delivery has the same key."""
+
+    class LastModel(Model):
+        """After its last answer the result of the next handler, which sends, is lost."""
+
+        async def answer(self, conversation: list[str]) -> Answer:
+            answer = await super().answer(conversation)
+            if answer.send_now:
+                env.duplicate_next_delivery()
+            return answer
+
     mailer = Mailer()
-    agent = EmailAgentFlow(Model(failures=3), mailer)
+    agent = EmailAgentFlow(LastModel(), mailer)
     async with start_env(agent, auto_skip=False) as env:
         await begin(env, agent)
-        await env.advance(1 + 2 + 4)
-        assert (await env.client.invoke_rpc(agent.draft, "mail")).body == "lunch with Bob"
         await env.client.invoke_rpc(agent.approve, "mail", 1)
-        env.duplicate_next_delivery()
-        await env.advance(10 * MINUTE)
+        await env.client.publish("mail", MESSAGES, "send it now")
         assert await state(env) is AgentState.SENT
+        events = (await env.client.get_history("mail")).events
+        lost = [event.data["step_execution_id"] for event in events if event.kind == "StepDeliveryLost"]
+        assert lost == ["SendStep-1"]
     assert list(mailer.sent.values()) == ["bob@example.org: lunch with Bob"]
