@@ -21,6 +21,7 @@ from examples.money_transfer import MoneyTransferFlow, example_bank
 from examples.order_processing import OrderFlow
 from examples.parallel_first_win import RouteFlow
 from examples.parallel_join import WordCountFlow
+from examples.parent_child import AskFlow, FirstFlow, GatherFlow
 from examples.polling import PollByRetryFlow, PollByTimerFlow, PollInOneGoFlow
 from examples.reminders import ReminderFlow
 from examples.resettable_timer import SessionFlow
@@ -28,6 +29,8 @@ from examples.resource_pool import JobFlow, PoolFlow
 from examples.responsive_update import DocumentFlow
 from examples.shortlist import EmployerFlow, ShortlistFlow
 from examples.subscription import SubscriptionFlow
+from examples.timeout_handler import BookingFlow
+from examples.user_signup import SignUpFlow
 
 
 def example_registry(caller: FlowCaller | None = None) -> Registry:
@@ -51,6 +54,11 @@ def example_registry(caller: FlowCaller | None = None) -> Registry:
         DocumentFlow(),
         CrawlFlow(),
         EmailAgentFlow(),
+        SignUpFlow(),
+        BookingFlow(),
+        GatherFlow(),
+        FirstFlow(),
+        AskFlow(),
         PoolFlow(caller),
         JobFlow(caller),
         employers,

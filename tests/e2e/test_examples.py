@@ -190,3 +190,12 @@ def test_a_booking_that_is_not_paid_in_time_is_given_back(server: ServerProcess)
         "booking-* COMPLETED A2 is on sale again",
         "booking-* FAILED call the hall: A3, sold on paper, cannot be returned",
     ]
+
+
+def test_a_sign_up_is_verified_by_its_code_or_runs_out_of_time(server: ServerProcess) -> None:
+    """[RPC-3, TIME-2] a wrong code is refused."""
+    assert lines_of("user_signup", server) == [
+        "signup-* this is not the code",
+        "signup-* COMPLETED ada@example.org verified after 1 mails",
+        "signup-* FAILED FLOW_TIMEOUT",
+    ]
