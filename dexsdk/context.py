@@ -83,8 +83,9 @@ class Context:
 
     @property
     def attempt(self) -> int:
-        """1-based attempt of this method."""
-        return self.open_call().assign.token.attempt
+        """1-based attempt of this method; an RPC has one only [RPC-8]."""
+        call = self.open_call()
+        return 1 if call.is_rpc else call.assign.token.attempt
 
     @property
     def delivery(self) -> int:
@@ -120,7 +121,7 @@ class Context:
             "flow_id": assign.flow_id,
             "run_id": assign.token.run_id,
             "step_execution_id": self.step_execution_id,
-            "attempt": assign.token.attempt,
+            "attempt": self.attempt,
         }
         return logging.LoggerAdapter(logging.getLogger("dexsdk.flow"), fields)
 

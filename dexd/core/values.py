@@ -141,6 +141,7 @@ class Token(msgspec.Struct, array_like=True, frozen=True, gc=False):
     call: CallId
     method: Method
     attempt: int
+    """From 1; of an RPC, which has one attempt only, the number of the call."""
     delivery: int
 
 

@@ -24,6 +24,7 @@ from dexd.core.ids import (
     WorkerId,
     rpc_call_id,
 )
+from dexd.core.matching.rpc_desk import CALLS_PER_MS
 from dexd.core.outcome import RecordedEvent
 from dexd.core.sub_flows import SubFlowPlan
 from dexd.core.terms import FlowConfig, FlowRetry, FlowTerms
@@ -178,8 +179,10 @@ def token(
     return Token(RunId(run), CallId(call), method, attempt, delivery)
 
 
-def rpc_token(request_id: str = "r", delivery: int = 1, *, run: str = RUN) -> Token:
-    return Token(RunId(run), rpc_call_id(RequestId(request_id)), Method.RPC, 1, delivery)
+def rpc_token(request_id: str = "r", delivery: int = 1, *, run: str = RUN, began: int = T0, nth: int = 1) -> Token:
+    """Of the call that began as the nth one of its instant."""
+    number = began * CALLS_PER_MS + nth - 1
+    return Token(RunId(run), rpc_call_id(RequestId(request_id)), Method.RPC, number, delivery)
 
 
 # ---- events -----------------------------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ class RpcCall:
 
     command: InvokeRpc
     callers: list[CallerId]
+    number: int
+    """What its tokens have for an attempt: no other call of this or an earlier server process has the same."""
     delivery: int = 0
     losses: int = 0
     version: int = 0
@@ -196,3 +198,11 @@ def step_of(call: Call) -> StepExecution:
     step = call.step
     assert step is not None
     return step
+
+
+def next_rpc_token(call: Call) -> Token:
+    """Name the RPC's next delivery."""
+    rpc = call.rpc
+    assert rpc is not None
+    rpc.delivery += 1
+    return Token(call.run.run_id, CallId(call.call_id), Method.RPC, rpc.number, rpc.delivery)

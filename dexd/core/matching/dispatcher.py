@@ -9,8 +9,8 @@ from dexd.core.deadlines import Deadlines
 from dexd.core.effects import AssignCall, CancelCall
 from dexd.core.flow.standing import priority_of
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
-from dexd.core.ids import CallId, StepExecutionId, WorkerId
-from dexd.core.matching.calls import Call, CallKey, CallStage, step_of
+from dexd.core.ids import StepExecutionId, WorkerId
+from dexd.core.matching.calls import Call, CallKey, CallStage, next_rpc_token, step_of
 from dexd.core.matching.deadline_keys import DeadlineKey, HoldDue
 from dexd.core.matching.dispatch_record import dispatched
 from dexd.core.matching.freed_streams import FreedStreams
@@ -218,10 +218,8 @@ class Dispatcher:
             elif call.pulse is not None:
                 call.pulse = None
         else:
-            assert call.rpc is not None
-            call.rpc.delivery += 1
-            token = Token(call.run.run_id, CallId(call.call_id), Method.RPC, 1, call.rpc.delivery)
-            snapshot = rpc_snapshot(call.run, call, token, call.rpc.command.input, now=now)
+            token = next_rpc_token(call)
+            snapshot = rpc_snapshot(call.run, call, token, now=now)
         call.token = token
         self.note_delivered(call, worker.worker_id, worker.incarnation)
         self.attach(call, stream)

@@ -19,20 +19,20 @@ from dexd.core.values import Failure, Method, RequestRecord, Response
 
 LOSSES_MAX = 1
 """Lost deliveries that an RPC survives [RPC-8]."""
-LAST_DELIVERIES_MAX = 1_000
-"""Calls that ended without their handler's result whose deliveries are remembered."""
+CALLS_PER_MS = 1_000
+"""Calls that may begin in one millisecond of server time before their numbers run ahead of it."""
 
 
 class RpcDesk:
     """Open RPC calls and who waits for them."""
 
-    __slots__ = ("_by_caller", "_by_run", "_dispatcher", "_last_deliveries", "_unresolved")
+    __slots__ = ("_by_caller", "_by_run", "_dispatcher", "_last_number", "_unresolved")
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._by_caller: dict[CallerId, Call] = {}
         self._by_run: dict[RunId, dict[CallKey, Call]] = {}
-        self._last_deliveries: dict[CallKey, int] = {}
+        self._last_number = 0
         self._unresolved: dict[CallKey, Call] = {}
         """Queued calls whose terms nobody knows yet, because no worker of the Flow type is connected [RPC-5]."""
 
@@ -93,7 +93,7 @@ class RpcDesk:
             if refused is not None:
                 turn.perform(AnswerRpc(command.caller, refused))
                 return
-            rpc = RpcCall(command, [command.caller], self._last_deliveries.pop(key, 0))
+            rpc = RpcCall(command, [command.caller], self._next_number(now=turn.now))
             call = self._dispatcher.calls[key] = Call(key, run, Method.RPC, command.name, rpc=rpc)
             self._by_run.setdefault(run.run_id, {})[key] = call
             self._by_caller[command.caller] = call
@@ -105,6 +105,15 @@ class RpcDesk:
             self._by_caller[command.caller] = call
         else:
             turn.perform(AnswerRpc(command.caller, _conflict(run, command)))
+
+    def _next_number(self, *, now: int) -> int:
+        """Number a call by when it begins, so that a late result of an earlier one never passes for its own [DELIV-2].
+
+        A repeat of the request is another call, with a snapshot of its own, and the server may have restarted in
+        between. Server time goes on over restarts [TIMER-6], so nothing of a call needs to be kept for this.
+        """
+        self._last_number = max(now * CALLS_PER_MS, self._last_number + 1)
+        return self._last_number
 
     def abandon(self, turn: Turn, command: AbandonRpc) -> None:
         """A caller has gone. A call that nobody waits for and no worker has is dropped."""
@@ -220,20 +229,9 @@ class RpcDesk:
         if not of_run:
             del self._by_run[call.run.run_id]
         rpc = _rpc(call)
-        if rpc.delivery and isinstance(answer, Rejection):
-            self._remember_delivery(call.key, rpc.delivery)
         for caller in rpc.callers:
             self._by_caller.pop(caller, None)
             turn.perform(AnswerRpc(caller, answer))
-
-    def _remember_delivery(self, key: CallKey, delivery: int) -> None:
-        """A call that repeats the request goes on counting: a late result of this one must not pass for its own.
-
-        Kept in memory only, for the newest calls that ended without their handler's result [DELIV-2, RPC-7].
-        """
-        if len(self._last_deliveries) >= LAST_DELIVERIES_MAX:
-            del self._last_deliveries[next(iter(self._last_deliveries))]
-        self._last_deliveries[key] = delivery
 
     def has_calls(self, run_id: RunId) -> bool:
         """Whether a call of the run is open; its state must stay in memory."""

@@ -38,7 +38,7 @@ def step_snapshot(run: RunState, step: StepExecution, token: Token) -> CallSnaps
     )
 
 
-def rpc_snapshot(run: RunState, call: Call, token: Token, request_input: bytes, *, now: int) -> CallSnapshot:
+def rpc_snapshot(run: RunState, call: Call, token: Token, *, now: int) -> CallSnapshot:
     """An RPC's call; what it gets as references is kept with it, because nothing of it is in the log [ATTR-7]."""
     rpc = call.rpc
     assert rpc is not None
@@ -51,7 +51,7 @@ def rpc_snapshot(run: RunState, call: Call, token: Token, request_input: bytes, 
         flow_id=run.flow_id,
         flow_type=run.flow_type,
         name=call.name,
-        input=request_input,
+        input=rpc.command.input,
         ordinal=run.ordinal,
         flow_started_at=run.started_at,
         first_attempt_at=now,

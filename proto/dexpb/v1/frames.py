@@ -89,6 +89,7 @@ class Token(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Step execution ID, or ``sys:rpc-<request id>`` for an RPC."""
     method: int
     attempt: int
+    """From 1; of an RPC, which has one attempt only, a number that no other call of the server has."""
     delivery: int
 
 

@@ -58,7 +58,7 @@ def test_what_waits_for_a_drained_worker_goes_to_others_at_once() -> None:
     before = given(started(), scheduled("A-1")).after(*connect(1, "w1"), complete(DEAD_END), *connect(2, "w2"))
     before.after(rpc("read", caller=1, request_id="q1"))
     waiting = before.after(rpc("write", caller=2, request_id="q2"))
-    waiting.when(DRAIN).then(effects=[assigned(rpc_token("q2"), session=2)], reply=WorkerDrained("i1", 1))
+    waiting.when(DRAIN).then(effects=[assigned(rpc_token("q2", nth=2), session=2)], reply=WorkerDrained("i1", 1))
 
 
 def test_drained_process_stays_drained_over_a_reconnect_and_its_calls_go_on() -> None:

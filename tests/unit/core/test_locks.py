@@ -329,7 +329,7 @@ def test_lock_4_an_rpc_holds_its_locks_until_its_answer() -> None:
     before.when(rpc(locks=("L",), caller=3, request_id="s")).then(
         effects=[answered(conflict("L", "sys:rpc-r"), caller=3)]
     )
-    step = complete(Response(next_steps=(plan("A", options=L),)), rpc_token("w"), number=2)
+    step = complete(Response(next_steps=(plan("A", options=L),)), rpc_token("w", nth=2), number=2)
     before.when(step).then_events(Like(RpcCompleted), Like(StepScheduled))
     before.when(complete(Response(output=b"1"), rpc_token())).then_events(Like(RpcCompleted), sent("A-1"))
 
@@ -400,7 +400,7 @@ def test_lock_4_of_calls_that_waited_for_a_worker_that_is_gone_one_gets_the_lock
 
 def test_lock_4_an_abandoned_rpc_leaves_nothing_behind() -> None:
     before = given(started()).after(rpc(locks=("L",)), abandon()).after(*connect())
-    before.when(rpc(locks=("L",), request_id="s")).then_effects(assigned(rpc_token("s")))
+    before.when(rpc(locks=("L",), request_id="s")).then_effects(assigned(rpc_token("s", nth=2)))
 
 
 def test_lock_4_a_declined_rpc_gives_its_locks_back_and_asks_again() -> None:
@@ -495,7 +495,7 @@ def test_rpc_5_terms_that_nobody_knows_yet_hold_as_soon_as_a_worker_comes() -> N
     )
     plain = given(started()).after(*calls)
     plain.when(*connect(streams=2)).then_effects(
-        WELCOME, CONFIRMED, assigned(rpc_token()), CONFIRMED, assigned(rpc_token("s"), number=2)
+        WELCOME, CONFIRMED, assigned(rpc_token()), CONFIRMED, assigned(rpc_token("s", nth=2), number=2)
     )
 
 

@@ -72,6 +72,16 @@ def test_ctx_1_a_context_gives_the_identity_of_its_call() -> None:
     assert identity == ("flow-1", "run-1", "ScriptedFlow", "Scripted-1", "Before-2", 3, 2, None)
 
 
+def test_ctx_1_an_rpc_has_one_attempt_whatever_number_its_token_has() -> None:
+    """[RPC-8, CTX-4]"""
+    seen = seen_by_rpc(
+        lambda context: (context.attempt, context.delivery, dict(context.logger.extra or {})["attempt"]),
+        attempt=1_700_000_000_000_000,
+        delivery=2,
+    )
+    assert seen == (1, 2, 1)
+
+
 def test_ctx_3_instants_are_aware_utc() -> None:
     instants = seen_by_execute(lambda context: (context.flow_started_at, context.first_attempt_at, context.deadline))
     assert instants == tuple(datetime(1970, 1, 1, 0, 0, second, tzinfo=UTC) for second in (1, 2, 9))
