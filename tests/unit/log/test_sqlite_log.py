@@ -272,7 +272,7 @@ def test_wal_stays_bounded_under_a_slow_reader(log: SqliteLog, author: LogAuthor
     def page_through() -> None:
         with OfflineLog(path) as reader:
             while not is_over.is_set():
-                reader.read_all(1, 20)
+                reader.read_all(1, 4)
 
     readers = [Thread(target=page_through) for _ in range(2)]
     for reader in readers:
