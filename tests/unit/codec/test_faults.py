@@ -92,6 +92,11 @@ def test_impossible_retry_policies_are_refused(policy: RetryPolicy) -> None:
     assert retry_fault(policy) is not None
 
 
+def test_attributes_to_preload_are_possible() -> None:
+    """[ATTR-7]"""
+    assert options_fault(StepOptions(preload=("a", "b"))) is None
+
+
 def test_default_retry_policy_is_possible() -> None:
     """[RETRY-1] The default policy, and one with every field set."""
     assert retry_fault(RetryPolicy()) is None

@@ -37,6 +37,7 @@ from tests.support.builders import (
     history,
     message_ids,
     met,
+    options,
     publish,
     published,
     rpc,
@@ -110,6 +111,9 @@ def _swap(run: RunState) -> None:
         (poke("channels", {"x": []}), "kept although it is empty"),
         (_swap, "out of order"),
         (poke("watchers", {}), "watchers are {}"),
+        (poke("locks", {"L": "X-1"}), "lock 'L' is held by X-1, which is not active"),
+        (poke("locks", {"L": "A-1"}), "holds the locks ['L'] of ()"),
+        (poke_step("A-1", options=options(execute_locks=("L",))), "RUNNING with the locks [] of ('L',)"),
         (poke("skips", {"W-1": [TimerId()]}), "W-1 has timers to skip although it waits"),
         (poke("skips", {"X-1": [TimerId()] * (TIMER_SKIPS_MAX + 1)}), "101 skips, the limit"),
         (poke("accepted", [token()] * 2), "accepted twice"),
@@ -367,6 +371,55 @@ def _backoff_call(kernel: Kernel) -> None:
 )
 def test_faults_of_a_kernel(change: Callable[[Kernel], None], found: str) -> None:
     kernel = sound().kernel
+    change(kernel)
+    faults = violations(kernel, now=T0)
+    assert any(found in fault for fault in faults), faults
+
+
+def locking(streams: int) -> Kernel:
+    """A-1 and A-2 want the same lock, and a worker has so many streams for them."""
+    steps = [scheduled(name, options=options(execute_locks=("L",))) for name in ("A-1", "A-2")]
+    return given(started(), *steps).after(*connect(streams=streams)).kernel
+
+
+def _armed_although_blocked(kernel: Kernel) -> None:
+    kernel.dispatcher.deadlines.arm((RunId(RUN), CallId("A-2")), T0 + 1)
+
+
+def _asks_for_nothing(kernel: Kernel) -> None:
+    call(kernel, "A-1").asks = ()
+
+
+def _free_lock(kernel: Kernel) -> None:
+    kernel.dispatcher.locks.held.clear()
+
+
+def _lock_of_nobody(kernel: Kernel) -> None:
+    kernel.runs[RunId(RUN)].locks.clear()
+
+
+def _wants_none(kernel: Kernel) -> None:
+    step = call(kernel, "A-1").step
+    assert step is not None
+    step.options = None
+
+
+@pytest.mark.parametrize(
+    ("streams", "change", "found"),
+    [
+        (2, _armed_although_blocked, "waits for locks, armed at"),
+        (2, _wants_none, "wants no locks, holds ('L',)"),
+        (2, _free_lock, "was handed over with the locks (), wants ('L',)"),
+        (2, _free_lock, "waits for locks that are free"),
+        (0, _asks_for_nothing, "looks for a worker and asks for (), wants ('L',)"),
+        (2, _stage("A-2", CallStage.SHARED), "looks for a worker although its locks are busy"),
+        (2, _lock_of_nobody, "their runs say {}"),
+    ],
+)
+def test_faults_of_locks(streams: int, change: Callable[[Kernel], None], found: str) -> None:
+    """[LOCK-2, LOCK-3]"""
+    kernel = locking(streams)
+    assert violations(kernel, now=T0) == []
     change(kernel)
     faults = violations(kernel, now=T0)
     assert any(found in fault for fault in faults), faults

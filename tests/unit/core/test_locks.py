@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dexd.core.commands import Command, CompleteCall
+from dexd.core.commands import Command, CompleteCall, Tick
 from dexd.core.events import (
     ChannelPublished,
     ConditionsMet,
@@ -506,3 +506,25 @@ def test_rpc_5_terms_that_come_late_are_refused_if_the_flow_has_closed_or_the_lo
     )
     gone = given(started()).after(rpc(is_resolving=True), abandon())
     gone.when(*connect(1, "w1", LOCKING)).then_effects(WELCOME, CONFIRMED)
+
+
+def test_rpc_5_terms_stay_open_while_only_workers_of_other_flows_come() -> None:
+    before = given(started()).after(rpc(is_resolving=True)).after(*connect(3, "w3", serves("Other")))
+    before.when(*connect(1, "w1", LOCKING)).then_effects(WELCOME, CONFIRMED, assigned(rpc_token()))
+
+
+def test_lock_4_a_call_that_was_answered_in_the_same_turn_is_not_refused_again() -> None:
+    """As when the Step that got its lock has ended the Flow."""
+    before = given(started()).after(rpc(locks=("L",)))
+    (waiting,) = before.kernel.dispatcher.calls.values()
+    before.after(abandon())
+    before.kernel.dispatcher.locks.conflicts.append(waiting)
+    before.when(Tick()).then_effects()
+
+
+def test_lock_3_a_declined_rpc_does_not_pass_a_step_that_waits_for_its_lock() -> None:
+    before = given(started(), scheduled("B-1")).after(*connect(streams=2), rpc(locks=("L",)))
+    before.after(complete(go_to(plan("A", options=L)), token("B-1")))
+    assert running(before) == []
+    before.after(decline("DRAINING", rpc_token(), number=2))
+    assert before.kernel.dispatcher.locks.held in ({}, {(RUN, "A-1"): ("L",)})

@@ -12,7 +12,7 @@ from dexd.core.config import (
 )
 from dexd.core.effects import DeliverPart
 from dexd.core.flow.withholding import withheld_keys
-from dexd.core.ids import SessionId
+from dexd.core.ids import SessionId, StepExecutionId
 from dexd.core.values import Method, Response, Token
 from tests.support.builders import (
     CONFIRMED,
@@ -42,6 +42,7 @@ from tests.support.builders import (
     set_attribute,
     started,
     stop,
+    stream,
     token,
     waits,
 )
@@ -232,3 +233,11 @@ def test_chan_8_many_messages_come_in_pages() -> None:
     large = b"x" * (FETCH_BYTES_MAX + 1)
     heavy = given(started(), scheduled("A-1")).after(publish("c", large, b"2"), *connect())
     assert messages_of(heavy, "c") == ([large], True)
+
+
+def test_attr_7_a_call_that_comes_when_nothing_is_large_any_more_gets_everything() -> None:
+    """The one before still reads the old value."""
+    before = given(started(attributes=(("k", LARGE),)), scheduled("A-1"), scheduled("A-2")).after(*connect())
+    before.after(set_attribute("k", None)).after(stream(number=2))
+    assert before.run().lending == {"A-1": None}
+    assert not before.run().steps[StepExecutionId("A-2")].withheld
