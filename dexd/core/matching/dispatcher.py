@@ -141,8 +141,8 @@ class Dispatcher:
         """Look on after an offer was declined; the locks that came with it are free again [LOCK-2]."""
         if call.has_options:
             self.locks.release_ended(call.key, call.run)
-            if not self.locks.admit(call):
-                return
+            is_next = self.locks.admit(call)
+            assert is_next, "it was the next one for its locks, and has kept its place in line [LOCK-3]"
         self.place(turn, call)
 
     def place(self, turn: Turn, call: Call) -> None:

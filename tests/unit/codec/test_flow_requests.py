@@ -18,8 +18,8 @@ from dexd.codec.flow_queries import (
     page_token,
 )
 from dexd.codec.flow_requests import Minted
-from dexd.core.commands import InvokeRpc, PublishMessages, SetAttribute, StartFlow, StopFlow
-from dexd.core.ids import CallerId, FlowId, RequestId, RunId, StepExecutionId
+from dexd.core.commands import DeleteMessage, InvokeRpc, PublishMessages, SetAttribute, StartFlow, StopFlow
+from dexd.core.ids import CallerId, FlowId, MessageId, RequestId, RunId, StepExecutionId
 from dexd.core.rejections import Code, Rejection
 from dexd.core.values import (
     FlowStatus,
@@ -342,6 +342,12 @@ COMMANDS: dict[str, Callable[[Any], Any]] = {
 def test_command_with_a_field_out_of_range_is_refused(verb: str, fields: dict[str, Any], field: str) -> None:
     """[GEN-2, ERR-B] Nothing is stored, the field is named."""
     refusal(COMMANDS[verb](fields), field)
+
+
+def test_chan_9_a_deletion_names_its_message() -> None:
+    command = COMMANDS["delete"]({"run_id": "r", "request_id": "q"})
+    assert command == DeleteMessage(FlowId("f"), RunId("r"), "c", MessageId("m"), RequestId("q"), command.digest)
+    assert COMMANDS["delete"]({}).request_id == FRESH
 
 
 def test_lock_1_an_rpc_says_what_it_locks_or_leaves_it_to_the_workers() -> None:
