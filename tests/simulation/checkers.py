@@ -13,9 +13,11 @@ from dexd.core.outcome import RecordedEvent
 from dexd.engine.pending_timers import timer_rows
 from dexd.log.event_log import RunRow
 from dexd.log.memory_log import MemoryLog
-from tests.simulation.client import Acknowledged
 from tests.simulation.endings import check_counts, check_endings, check_schedule
+from tests.simulation.families import check_families, check_parents
+from tests.simulation.requests import Acknowledged
 from tests.simulation.server import SimulatedServer
+from tests.simulation.vaults import check_takes, check_vault
 
 ENDS_OF_DELIVERIES = (
     e.StepDeclined,
@@ -35,6 +37,7 @@ def check_all(server: SimulatedServer, acknowledged: Sequence[Acknowledged], wor
     for events in histories.values():
         check_history(events, world)
     check_live_state(server, histories, world)
+    check_parents(list(histories.values()), [fold(events) for events in histories.values()], world)
     for told in acknowledged:
         check_acknowledged(server.log, histories, told, world)
 
@@ -73,6 +76,7 @@ def check_history(events: Sequence[RecordedEvent], world: str) -> None:
         state = evolve(state, recorded)
     if state is not None:
         check_counts(events, state, f"{world}: {state.flow_id}")
+        check_vault(events, state, f"{world}: {state.flow_id}")
 
 
 def check_deliveries(log: MemoryLog, seconds_max: float, world: str) -> None:
@@ -198,3 +202,6 @@ def check_acknowledged(
     for state in map(fold, histories.values()):
         runs.setdefault(state.flow_id, []).append(state)
     check_endings(runs, told, world)
+    check_families(runs, told, world)
+    for flow_id in told.kept:
+        check_takes(runs[flow_id][-1], told, f"{world}: {flow_id}")

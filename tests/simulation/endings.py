@@ -10,7 +10,7 @@ from dexd.core.flow.state import RunState
 from dexd.core.ids import TIMEOUT_HANDLER_ID
 from dexd.core.outcome import RecordedEvent
 from dexd.core.values import FlowStatus
-from tests.simulation.client import Acknowledged
+from tests.simulation.requests import Acknowledged
 
 Happened = TypeVar("Happened")
 

@@ -6,18 +6,25 @@ Every Flow ends by itself once faults stop, which is what the liveness check rel
 
 import json
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from dexpb.v1 import frames
-
-Result: TypeAlias = frames.Output | frames.Failed
-
-QUICK = frames.StepOptions(
-    execute_retry=frames.RetryPolicy(initial_interval_ms=200, maximum_interval_ms=5_000, jitter=0.2),
-    wait_for_retry=frames.RetryPolicy(initial_interval_ms=200, maximum_interval_ms=5_000),
+from tests.simulation import family_programs, vault_programs
+from tests.simulation.answers import (
+    DEAD_END,
+    QUICK,
+    Result,
+    complete,
+    decide,
+    fail,
+    force_fail,
+    go_to,
+    value,
+    wait_for_channel,
 )
+
 RUSH = frames.StepOptions(
     execute_timeout_ms=60_000,
     execute_retry=frames.RetryPolicy(initial_interval_ms=200, maximum_interval_ms=5_000, jitter=0.2),
@@ -50,6 +57,8 @@ FLOWS = (
         (frames.RpcDescriptor("increment", ("count",)),),
     ),
     frames.FlowDescriptor("Inbox", frames.StepDescriptor("Read", True, QUICK), ("Read",), ("append", "peek")),
+    *family_programs.FLOWS,
+    *vault_programs.FLOWS,
 )
 START_STEPS = {flow.flow_type: flow.start_step for flow in FLOWS}
 
@@ -60,36 +69,11 @@ def run(assign: frames.Assign) -> Result:
     return handler(assign, json.loads(assign.input) if assign.input else None)
 
 
-def fail(assign: frames.Assign, detail: str) -> Result:
-    """Fail a call."""
-    return frames.Failed(assign.stream, assign.token, frames.Failure("SimulatedError", detail))
-
-
-def value(content: Any) -> bytes:
-    """A value as it travels."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-
-
-def _decide(assign: frames.Assign, decision: frames.Decision, **effects: Any) -> Result:
-    return frames.Output(assign.stream, assign.token, decision=decision, **effects)
-
-
-def _go_to(*movements: frames.Movement) -> frames.Decision:
-    return frames.Decision(frames.DECISION_GO_TO, movements)
-
-
-def _complete(output: Any) -> frames.Decision:
-    return frames.Decision(frames.DECISION_GRACEFUL_COMPLETE, output=value(output))
-
-
-_DEAD_END = frames.Decision(frames.DECISION_DEAD_END)
-
-
 def _hop(assign: frames.Assign, left: Any) -> Result:
     if left == 0:
-        return _decide(assign, _complete("done"))
+        return decide(assign, complete("done"))
     options = RUSH if assign.flow_id[-1] in "02468" else QUICK
-    return _decide(assign, _go_to(frames.Movement("Hop", value(left - 1), False, options)))
+    return decide(assign, go_to(frames.Movement("Hop", value(left - 1), False, options)))
 
 
 def _gate_wait(assign: frames.Assign, duration_ms: Any) -> Result:
@@ -102,25 +86,24 @@ def _gate_wait(assign: frames.Assign, duration_ms: Any) -> Result:
 
 def _gate(assign: frames.Assign, _: Any) -> Result:
     late, go = assign.results
-    return _decide(assign, _complete({"late": late.met, "messages": len(go.values)}))
+    return decide(assign, complete({"late": late.met, "messages": len(go.values)}))
 
 
 def _split(assign: frames.Assign, leaves: Any) -> Result:
     movements = [frames.Movement("Leaf", value(number), False, QUICK) for number in range(leaves)]
-    return _decide(assign, _go_to(frames.Movement("Join", value(leaves), True, QUICK), *movements))
+    return decide(assign, go_to(frames.Movement("Join", value(leaves), True, QUICK), *movements))
 
 
 def _leaf(assign: frames.Assign, number: Any) -> Result:
-    return _decide(assign, _DEAD_END, publications=(("leaves", value(number)),))
+    return decide(assign, DEAD_END, publications=(("leaves", value(number)),))
 
 
 def _join_wait(assign: frames.Assign, leaves: Any) -> Result:
-    condition = frames.Condition(frames.CONDITION_CHANNEL, channel="leaves", at_least=leaves, at_most=leaves)
-    return frames.Output(assign.stream, assign.token, wait=frames.Wait(frames.WAIT_ALL_OF, (condition,)))
+    return wait_for_channel(assign, "leaves", at_least=leaves, at_most=leaves)
 
 
 def _join(assign: frames.Assign, _: Any) -> Result:
-    return _decide(assign, _complete(sorted(json.loads(v) for v in assign.results[0].values)))
+    return decide(assign, complete(sorted(json.loads(v) for v in assign.results[0].values)))
 
 
 def _doomed(assign: frames.Assign, _: Any) -> Result:
@@ -129,25 +112,24 @@ def _doomed(assign: frames.Assign, _: Any) -> Result:
 
 def _mend(assign: frames.Assign, _: Any) -> Result:
     error = assign.recovery_error
-    return _decide(assign, _complete(None if error is None else error.error_type))
+    return decide(assign, complete(None if error is None else error.error_type))
 
 
 def _read_wait(assign: frames.Assign, _: Any) -> Result:
-    condition = frames.Condition(frames.CONDITION_CHANNEL, channel="inbox", at_least=1, at_most=5)
-    return frames.Output(assign.stream, assign.token, wait=frames.Wait(frames.WAIT_ALL_OF, (condition,)))
+    return wait_for_channel(assign, "inbox", at_most=5)
 
 
 def _read(assign: frames.Assign, _: Any) -> Result:
     """Append what was consumed to an Attribute; the message "end" closes the Flow."""
     read = [json.loads(v) for v in assign.results[0].values]
     seen = json.loads(assign.attributes.get("seen", b"[]")) + read
-    decision = _complete("read") if "end" in read else _go_to(frames.Movement("Read", b"", True, QUICK))
-    return _decide(assign, decision, writes=(("seen", value(seen)),))
+    decision = complete("read") if "end" in read else go_to(frames.Movement("Read", b"", True, QUICK))
+    return decide(assign, decision, writes=(("seen", value(seen)),))
 
 
 def _line(assign: frames.Assign, runners: Any) -> Result:
     movements = [frames.Movement("Runner", value(number), number % 2 == 1, QUICK) for number in range(runners)]
-    return _decide(assign, _go_to(frames.Movement("Bystander", b"", False, QUICK), *movements))
+    return decide(assign, go_to(frames.Movement("Bystander", b"", False, QUICK), *movements))
 
 
 def _run_wait(assign: frames.Assign, number: Any) -> Result:
@@ -158,16 +140,15 @@ def _run_wait(assign: frames.Assign, number: Any) -> Result:
 def _win(assign: frames.Assign, number: Any) -> Result:
     """The first one cancels the others, wherever they are: running, waiting or backing off."""
     siblings = frames.Canceling(sibling_types=("Runner",))
-    return _decide(assign, msgspec.structs.replace(_complete(number), canceling=siblings))
+    return decide(assign, msgspec.structs.replace(complete(number), canceling=siblings))
 
 
 def _look_on(assign: frames.Assign, _: Any) -> Result:
-    return _decide(assign, _DEAD_END, writes=(("seen", value("race")),))
+    return decide(assign, DEAD_END, writes=(("seen", value("race")),))
 
 
 def _drain_wait(assign: frames.Assign, _: Any) -> Result:
-    condition = frames.Condition(frames.CONDITION_CHANNEL, channel="work", at_least=1, at_most=3)
-    return frames.Output(assign.stream, assign.token, wait=frames.Wait(frames.WAIT_ALL_OF, (condition,)))
+    return wait_for_channel(assign, "work", at_most=3)
 
 
 def _drain(assign: frames.Assign, _: Any) -> Result:
@@ -177,35 +158,34 @@ def _drain(assign: frames.Assign, _: Any) -> Result:
     decision = frames.Decision(
         frames.DECISION_FORCE_COMPLETE_IF_CHANNELS_EMPTY, (again,), value("drained"), channels=("work",)
     )
-    return _decide(assign, decision, writes=(("seen", value(seen)),))
+    return decide(assign, decision, writes=(("seen", value(seen)),))
 
 
 def _never(assign: frames.Assign, _: Any) -> Result:
-    condition = frames.Condition(frames.CONDITION_CHANNEL, channel="never", at_least=1, at_most=1)
-    return frames.Output(assign.stream, assign.token, wait=frames.Wait(frames.WAIT_ALL_OF, (condition,)))
+    return wait_for_channel(assign, "never")
 
 
 def _handle_timeout(assign: frames.Assign, _: Any) -> Result:
-    amend = _go_to(frames.Movement("Amend", b"", False, QUICK))
-    return _decide(assign, msgspec.structs.replace(amend, canceling=frames.Canceling(("Never",))))
+    amend = go_to(frames.Movement("Amend", b"", False, QUICK))
+    return decide(assign, msgspec.structs.replace(amend, canceling=frames.Canceling(("Never",))))
 
 
 def _amend(assign: frames.Assign, _: Any) -> Result:
-    return _decide(assign, _complete("amended"))
+    return decide(assign, complete("amended"))
 
 
 def _try(assign: frames.Assign, _: Any) -> Result:
-    return _decide(assign, frames.Decision(frames.DECISION_FORCE_FAIL, reason="never works"))
+    return decide(assign, force_fail("never works"))
 
 
 def _open(assign: frames.Assign, adds: Any) -> Result:
     movements = [frames.Movement("Add", b"", False, LOCKED) for _ in range(adds)]
-    return _decide(assign, _go_to(frames.Movement("Close", b"", True, QUICK), *movements))
+    return decide(assign, go_to(frames.Movement("Close", b"", True, QUICK), *movements))
 
 
 def _add(assign: frames.Assign, _: Any) -> Result:
     """Read and write: without the lock, one of two at once would be lost."""
-    return _decide(assign, _DEAD_END, writes=(("count", _counted(assign)),))
+    return decide(assign, DEAD_END, writes=(("count", _counted(assign)),))
 
 
 def _increment(assign: frames.Assign, _: Any) -> Result:
@@ -219,12 +199,11 @@ def _counted(assign: frames.Assign) -> bytes:
 
 
 def _close_wait(assign: frames.Assign, _: Any) -> Result:
-    condition = frames.Condition(frames.CONDITION_CHANNEL, channel="close", at_least=1, at_most=1)
-    return frames.Output(assign.stream, assign.token, wait=frames.Wait(frames.WAIT_ALL_OF, (condition,)))
+    return wait_for_channel(assign, "close")
 
 
 def _close(assign: frames.Assign, _: Any) -> Result:
-    return _decide(assign, _complete("closed"))
+    return decide(assign, complete("closed"))
 
 
 def _append(assign: frames.Assign, item: Any) -> Result:
@@ -264,4 +243,6 @@ _HANDLERS: dict[tuple[str, str, int], Callable[[frames.Assign, Any], Result]] = 
     ("Inbox", "Read", frames.METHOD_EXECUTE): _read,
     ("Inbox", "append", frames.METHOD_RPC): _append,
     ("Inbox", "peek", frames.METHOD_RPC): _peek,
+    **family_programs.HANDLERS,
+    **vault_programs.HANDLERS,
 }

@@ -11,7 +11,7 @@ from dexsdk._session import Session
 from dexsdk._slots import Slots
 from dexsdk._wire import decode_batch, encode_batches
 from dexsdk._worker_identity import WorkerIdentity
-from tests.simulation import programs
+from tests.simulation import answers, programs
 from tests.simulation.faults import Faults
 from tests.simulation.server import Connection, SimulatedServer
 
@@ -177,7 +177,7 @@ class SimulatedWorker:
             asyncio.get_running_loop().call_at(self._stalled_until, self._finish, delivery)
             return
         if self._random.random() < self._faults.handler_failure:
-            result = programs.fail(delivery.assign, "simulated")
+            result = answers.fail(delivery.assign, "simulated")
         else:
             result = programs.run(delivery.assign)
         self._send(self._session.finish(delivery, result, self._now_ms()))

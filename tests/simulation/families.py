@@ -1,0 +1,99 @@
+"""Clients of parents, and what must have become of every child [SUB-1, SUB-4..6]."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from dexd.core import events as e
+from dexd.core.flow.state import RunState
+from dexd.core.ids import FlowId, StepExecutionId
+from dexd.core.outcome import RecordedEvent
+from dexd.core.sub_flows import sub_flow_id
+from dexd.core.terms import FlowRetry, FlowTerms
+from dexd.core.values import FlowStatus, RetryPolicy
+from tests.simulation.answers import value
+from tests.simulation.family_programs import CHILDREN
+from tests.simulation.requests import Acknowledged, Requests, start_plan
+
+RAISE = StepExecutionId("Raise-1")
+CHILDREN_MAX = 5
+
+
+async def drive_family(requests: Requests, random: Random, flow_id: str) -> None:
+    """Start a parent and stop what ends in no other way; now and then stop the parent, or let it run twice."""
+    fate = random.choice(["plain", "plain", "stopped", "twice"])
+    kinds = [kind for kind in CHILDREN if fate == "plain" or kind != "lingers"]
+    children = random.choices(kinds, k=random.randint(1, CHILDREN_MAX))
+    # A second run of a parent that did not wait for all would replace children that still run.
+    is_any = fate != "twice" and random.random() < 0.4
+    plan = {"any": is_any, "children": children, "reuse": random.randrange(3), "fails": fate == "twice"}
+    requests.acknowledged.families[flow_id] = children
+    terms = None
+    if fate == "twice":
+        start_step = start_plan("Parent", value(plan))
+        terms = FlowTerms(retry=FlowRetry(RetryPolicy(initial_interval_ms=500, maximum_attempts=2), start_step))
+        requests.acknowledged.endings[flow_id] = FlowStatus.FAILED
+        requests.acknowledged.attempts[flow_id] = 2
+    await requests.start(flow_id, "Parent", plan, terms)
+    if fate == "stopped":
+        await asyncio.sleep(random.uniform(0, 4))
+        await requests.stop(flow_id)
+    for number, kind in enumerate(children):
+        if kind == "lingers":
+            await asyncio.sleep(random.uniform(0, 2))
+            await requests.stop(sub_flow_id(FlowId(flow_id), RAISE, number), is_there=False)
+
+
+def check_families(runs: Mapping[str, Sequence[RunState]], told: Acknowledged, world: str) -> None:
+    """Every child that a client may expect exists and ended as its kind does, whatever became of its parent."""
+    for flow_id, kinds in told.families.items():
+        for number, kind in enumerate(kinds):
+            child_id = sub_flow_id(FlowId(flow_id), RAISE, number)
+            where = f"{world}: {child_id}, which {kind},"
+            if child_id not in runs:
+                assert flow_id in told.stops, f"{where} was never started [SUB-1]"
+                continue
+            _, ending = CHILDREN[kind]
+            status = told.stops[child_id].name if kind == "lingers" else ending
+            assert runs[child_id][-1].status.name == status, f"{where} is {runs[child_id][-1].status.name} [SUB-4]"
+
+
+def check_parents(histories: Sequence[Sequence[RecordedEvent]], states: Sequence[RunState], world: str) -> None:
+    """Parents know of their children what is in the children's own histories, and of each of them once."""
+    executions: dict[str, RunState] = {state.execution_id: state for state in states}
+    for events, parent in zip(histories, states, strict=True):
+        if parent.flow_type != "Parent":
+            continue
+        where = f"{world}: {parent.flow_id} {parent.run_id}"
+        assert not parent.unstarted, f"{where} still owes the start of {parent.unstarted} [ARCH-14]"
+        started: dict[int, str] = {}
+        ended: dict[int, str] = {}
+        for event in (recorded.event for recorded in events):
+            if isinstance(event, e.SubFlowStarted):
+                assert event.number not in started, f"{where}: child {event.number} was started twice [SUB-6]"
+                assert event.run_id in executions, f"{where}: child {event.run_id} is nowhere [SUB-1]"
+                started[event.number] = event.run_id
+            elif isinstance(event, e.SubFlowClosed):
+                assert event.number not in ended, f"{where}: child {event.number} ended twice"
+                child = executions[started[event.number]]
+                ending = (child.status, child.error_type, tuple(child.completions))
+                result = (event.result.status, event.result.error_type, event.result.completions)
+                assert result == ending, f"{where}: told that {child.flow_id} ended so: {result}, not {ending} [SUB-5]"
+                ended[event.number] = child.status.name
+        _check_seen(events, parent, ended, where)
+
+
+def _check_seen(events: Sequence[RecordedEvent], parent: RunState, ended: Mapping[int, str], where: str) -> None:
+    """[SUB-5, WAIT-9] What the handler saw: ends of winners, and RUNNING for the others."""
+    if "children" not in parent.attributes:
+        return
+    seen = json.loads(parent.attributes["children"])
+    (wait,) = (event for event in (recorded.event for recorded in events) if isinstance(event, e.WaitForCompleted))
+    is_all = len([event for event in events if isinstance(event.event, e.SubFlowClosed)]) == len(seen)
+    for number, status in enumerate(seen):
+        assert status in ("RUNNING", ended.get(number)), f"{where} saw {status} of child {number}, not {ended} [SUB-5]"
+    assert any(status != "RUNNING" for status in seen), f"{where} went on without any child [WAIT-1]"
+    if wait.wait.kind.name == "ALL_OF":
+        assert is_all, f"{where} went on before all of its children had ended: {ended} [WAIT-1]"
+        assert "RUNNING" not in seen, f"{where} saw {seen} of children that have all ended [SUB-5]"

@@ -1,0 +1,229 @@
+"""Requests of simulated clients: repeated until they are answered, and what was acknowledged is written down."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from dexd.codec.step_plans import plan_of_descriptor
+from dexd.core.commands import InvokeRpc, PublishMessages, SetAttribute, StartFlow, StopFlow
+from dexd.core.ids import CallerId, FlowId, RequestId, RunId
+from dexd.core.outcome import PublishAccepted, Reply, StartFlowAccepted, StopFlowResult
+from dexd.core.rejections import Code, Rejection
+from dexd.core.terms import FlowTerms
+from dexd.core.values import FlowStatus, StepPlan, StopType
+from tests.simulation import programs
+from tests.simulation.answers import value
+from tests.simulation.faults import Faults
+from tests.simulation.server import SimulatedServer
+
+PATIENCE_SECONDS = 8.0
+"""How long a client waits for a reply before it repeats the request."""
+
+TRY_LATER = frozenset({Code.DISK_FULL, Code.STORAGE_UNAVAILABLE, Code.MAILBOX_FULL, Code.SHUTTING_DOWN})
+
+
+@dataclass(slots=True)
+class Acknowledged:
+    """What clients were told is durable; compared with the log at the end [INV-1]."""
+
+    starts: dict[str, str] = field(default_factory=dict)
+    """Flow ID to run ID."""
+    published: dict[str, list[list[str]]] = field(default_factory=dict)
+    """Flow ID to the items of each producer, in the producer's order."""
+    attributes: dict[str, list[bytes]] = field(default_factory=dict)
+    stops: dict[str, FlowStatus] = field(default_factory=dict)
+    rpc_items: dict[str, list[str]] = field(default_factory=dict)
+    counts: dict[str, list[int]] = field(default_factory=dict)
+    """Flow ID to what its increments were answered."""
+    refused: dict[str, list[str]] = field(default_factory=dict)
+    """Flow ID to items whose publication was refused, all of it."""
+    endings: dict[str, FlowStatus] = field(default_factory=dict)
+    """Flow ID to how it ends unless it is stopped; COMPLETED if it is not named."""
+    families: dict[str, list[str]] = field(default_factory=dict)
+    """Parent to the kinds of its children, in the order of its Wait."""
+    kept: dict[str, list[str]] = field(default_factory=dict)
+    """Flow ID to the messages that were there to be taken, in order."""
+    takes: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    """Flow ID to who was answered that it took which messages."""
+    takes_refused: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    """Flow ID to who was told that not all of its messages are there."""
+    attempts: dict[str, int] = field(default_factory=dict)
+    """Flow ID to the runs that its retry policy allows [START-8]."""
+
+
+class Requests:
+    """Sends requests for one client."""
+
+    def __init__(
+        self, number: int, random: Random, server: SimulatedServer, faults: Faults, acknowledged: Acknowledged
+    ) -> None:
+        self._number = number
+        self._random = random
+        self._server = server
+        self.faults = faults
+        """What befalls requests from now on."""
+        self.acknowledged = acknowledged
+        self._count = 0
+
+    async def start(self, flow_id: str, flow_type: str, content: object, terms: FlowTerms | None = None) -> None:
+        """Start a Flow, which must be accepted."""
+        request_id = self._new_request()
+        encoded = value(content)
+        plan = start_plan(flow_type, encoded)
+
+        def make() -> StartFlow:
+            run_id = RunId(f"run-{self._number}-{self._random.getrandbits(64):016x}")
+            seed = self._random.getrandbits(32)
+            return StartFlow(
+                FlowId(flow_id), flow_type, run_id, seed, request_id, _digest(flow_type, encoded), plan, terms=terms
+            )
+
+        reply = await self._insist(make)
+        if not isinstance(reply, StartFlowAccepted):
+            raise AssertionError(f"start of {flow_id} was refused: {reply}")
+        self.acknowledged.starts[flow_id] = reply.run_id
+
+    async def publish(self, flow_id: str, channel: str, item: str) -> tuple[str, ...] | None:
+        """Publish one message; gives its ID, or None when it was refused; a closed Flow takes nothing."""
+        request_id = self._new_request()
+        values = (value(item),)
+        digest = _digest(channel, *values)
+        reply = await self._insist(lambda: PublishMessages(FlowId(flow_id), None, channel, values, request_id, digest))
+        if isinstance(reply, Rejection) and reply.code is not Code.FLOW_NOT_ACTIVE:
+            raise AssertionError(f"publish to {flow_id} was refused: {reply}")
+        return reply.message_ids if isinstance(reply, PublishAccepted) else None
+
+    async def set_attribute(self, flow_id: str, key: str, content: str) -> None:
+        """Set an Attribute of an active Flow."""
+        request_id = self._new_request()
+        encoded = value(content)
+        digest = _digest(key, encoded)
+        reply = await self._insist(lambda: SetAttribute(FlowId(flow_id), None, key, encoded, request_id, digest))
+        if isinstance(reply, Rejection):
+            raise AssertionError(f"set_attribute on {flow_id} was refused: {reply}")
+        self.acknowledged.attributes.setdefault(flow_id, []).append(encoded)
+
+    async def stop(self, flow_id: str, *, is_there: bool = True) -> None:
+        """Stop a Flow in any way, as soon as there is one."""
+        request_id = self._new_request()
+        kind = self._random.choice(list(StopType))
+        digest = _digest(str(kind))
+
+        def make() -> StopFlow:
+            return StopFlow(FlowId(flow_id), None, kind, "simulated", request_id, digest)
+
+        reply = await self._insist(make)
+        while not is_there and isinstance(reply, Rejection) and reply.code is Code.FLOW_NOT_FOUND:
+            await asyncio.sleep(self._random.uniform(0.1, 2))
+            reply = await self._insist(make)
+        if not isinstance(reply, StopFlowResult):
+            raise AssertionError(f"stop of {flow_id} was refused: {reply}")
+        self.acknowledged.stops[flow_id] = reply.status
+
+    async def invoke(
+        self,
+        flow_id: str,
+        name: str,
+        encoded: bytes,
+        locks: tuple[str, ...] | None = (),
+        *,
+        is_transactional: bool = False,
+    ) -> bytes | Rejection | None:
+        """Call until there is an answer that repeating the call would not change, or give up after a while.
+
+        With `locks` None the server asks a worker for the terms of the RPC.
+        """
+        request_id = self._new_request()
+        for _ in range(20):
+            engine = self._server.engine
+            if engine is None:
+                await asyncio.sleep(1)
+                continue
+            clock = self._server.clock
+            now = 0 if clock is None else clock.now()
+
+            def make(caller: CallerId, now: int = now) -> InvokeRpc:
+                digest = _digest(name, encoded)
+                return InvokeRpc(
+                    caller,
+                    FlowId(flow_id),
+                    None,
+                    name,
+                    encoded,
+                    request_id,
+                    digest,
+                    10_000,
+                    now + 15_000,
+                    locks or (),
+                    is_transactional and locks is not None,
+                    is_resolving=locks is None,
+                )
+
+            reply = asyncio.get_running_loop().create_future()
+            abandon = engine.invoke(
+                make, lambda answer, reply=reply: None if reply.done() else reply.set_result(answer)
+            )
+            try:
+                async with asyncio.timeout(20):
+                    answer: bytes | Rejection = await reply
+            except TimeoutError:
+                abandon()
+                continue
+            if isinstance(answer, bytes) or answer.code is Code.CHANNEL_MESSAGE_NOT_FOUND:
+                return answer
+            await asyncio.sleep(0.5)
+        return None
+
+    async def _insist(
+        self, make: Callable[[], StartFlow | PublishMessages | SetAttribute | StopFlow]
+    ) -> Reply | Rejection:
+        """Send the request until it is answered; the request ID makes the repeats harmless [GEN-8]."""
+        while True:
+            reply = await self._try(make())
+            if reply is not None and not (isinstance(reply, Rejection) and reply.code in TRY_LATER):
+                return reply
+            await asyncio.sleep(self._random.uniform(0.2, 1.5))
+
+    async def _try(self, command: StartFlow | PublishMessages | SetAttribute | StopFlow) -> Reply | Rejection | None:
+        await asyncio.sleep(self._random.uniform(0.0002, 0.004))
+        if self._server.fatal is not None:
+            raise AssertionError(f"the engine stopped: {self._server.fatal!r}") from self._server.fatal
+        engine = self._server.engine
+        lost = self._random.random() < self.faults.lost_reply
+        if engine is None or (lost and self._random.random() < 0.5):
+            return None
+        if self._random.random() < self.faults.duplicate_request:
+            engine.request(command, lambda _: None)
+        reply = asyncio.get_running_loop().create_future()
+
+        def take(answer: Reply | Rejection) -> None:
+            if self._server.engine is engine and not reply.done():
+                reply.set_result(answer)
+
+        engine.request(command, take)
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                answered: Reply | Rejection = await reply
+        except TimeoutError:
+            return None
+        return None if lost else answered
+
+    def _new_request(self) -> RequestId:
+        self._count += 1
+        return RequestId(f"client-{self._number}-{self._count}")
+
+
+def start_plan(flow_type: str, encoded: bytes) -> StepPlan:
+    """The start Step of a Flow type of the workload."""
+    descriptor = programs.START_STEPS[flow_type]
+    if descriptor is None:
+        raise AssertionError(f"{flow_type} has no start Step")
+    plan = plan_of_descriptor(descriptor)
+    return StepPlan(plan.step_type, encoded, plan.has_wait_for, plan.options)
+
+
+def _digest(*parts: str | bytes) -> bytes:
+    encoded = [part.encode() if isinstance(part, str) else part for part in parts]
+    return hashlib.sha256(b"\0".join(encoded)).digest()
