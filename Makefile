@@ -27,7 +27,7 @@ help:
 	@echo 'make lint           ruff and the import contracts'
 	@echo 'make types          mypy --strict'
 	@echo 'make sim            simulation; SEED=n replays one seed'
-	@echo 'make sim-long       simulation with many seeds'
+	@echo 'make sim-long       simulation with 10,000 seeds'
 	@echo 'make soak           ten minutes of workers that come and go beside steady work'
 	@echo "make bench          benchmarks; WORKLOADS='A B F'"
 	@echo 'make bench-compare  ratios of two stored results; OLD=file NEW=file'
@@ -77,7 +77,7 @@ sim: $(READY)
 	@$(RUN) -m pytest tests/simulation $(if $(SEED),--sim-seed=$(SEED))
 
 sim-long: $(READY)
-	@$(RUN) -m pytest tests/simulation -m long --timeout 7200
+	@$(RUN) -m pytest tests/simulation -m long --timeout 7200 --numprocesses 2
 
 soak: $(READY)
 	@$(RUN) -m pytest tests/e2e/test_worker_soak.py -m long --timeout 1200 --capture no
