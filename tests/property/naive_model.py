@@ -5,8 +5,9 @@ carry. It knows no workers: whatever wants to run is running, and somebody else 
 remembered or optimised, so that a reader can check each rule against its clause.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from dexd.core.terms import FlowTerms, FlowTimeoutPolicy
 from dexd.core.values import (
@@ -30,6 +31,8 @@ METHOD_TIMEOUT_MS = 2 * 3_600_000
 TIMEOUT_HANDLER = "sys:timeout_handler"
 RUNNING, WAITING, BACKOFF = "running", "waiting", "backoff"
 WAIT_FOR, EXECUTE = "wait_for", "execute"
+Deleted: TypeAlias = Sequence[tuple[str, bytes]]
+"""Channel and value of each message that a handler deletes; no two messages of a test are equal."""
 CLOSED_BY_STOP = {StopType.CANCEL: "CANCELED", StopType.FAIL: "FAILED", StopType.TERMINATE: "TERMINATED"}
 
 
@@ -176,6 +179,14 @@ class NaiveFlows:
         self._look_at_waits(run)
         return True
 
+    def delete_message(self, flow_id: str, channel: str, value: bytes) -> bool:
+        """[CHAN-9] gives whether the message was there, in an active Flow."""
+        run = self.latest(flow_id)
+        if run is None or not run.is_open or value not in run.channels.get(channel, []):
+            return False
+        self._delete(run, ((channel, value),))
+        return True
+
     def set_attribute(self, flow_id: str, key: str, value: bytes | None) -> bool:
         """[ATTR-2, ATTR-5]"""
         run = self.latest(flow_id)
@@ -207,14 +218,21 @@ class NaiveFlows:
         self._look_at_waits(run)
         return "APPLIED"
 
-    def rpc(self, run: NaiveRun, response: Response) -> bool:
-        """[RPC-3, RPC-4] an RPC handler that returns at once; gives whether it is answered with its output."""
-        if not (response.writes or response.publications or response.next_steps):
+    def rpc(self, run: NaiveRun, response: Response, deleted: Deleted = (), *, is_transactional: bool = False) -> bool:
+        """[RPC-3..5] an RPC handler that returns at once; gives whether it is answered with its output.
+
+        A transaction is all or nothing: it is refused if a message that it deletes is not there [CHAN-8].
+        """
+        there = [value in run.channels.get(channel, []) for channel, value in deleted]
+        if is_transactional and not (run.is_open and all(there)):
+            return False
+        if not (response.writes or response.publications or response.next_steps or any(there)):
             return True
         if not run.is_open:
             return False
         run.rpcs += 1
         self._write(run, response.writes)
+        self._delete(run, deleted)
         self._queue(run, response.publications)
         for plan in response.next_steps:
             self._schedule(run, plan, f"sys:rpc:#{run.rpcs}")
@@ -223,10 +241,11 @@ class NaiveFlows:
 
     # ---- handlers ----
 
-    def wait_for_returned(self, run: NaiveRun, step: NaiveStep, response: Response) -> None:
+    def wait_for_returned(self, run: NaiveRun, step: NaiveStep, response: Response, deleted: Deleted = ()) -> None:
         """[STEP-3, GEN-6, TIMER-1]"""
         assert response.wait is not None
         self._write(run, response.writes)
+        self._delete(run, deleted)
         self._queue(run, response.publications)
         run.own += [value for _, value in response.publications]
         step.wait = response.wait
@@ -239,12 +258,13 @@ class NaiveFlows:
             step.fired = [index for index in _timers(response.wait) if step.due[index] <= self.now]
         self._look_at_waits(run)
 
-    def execute_returned(self, run: NaiveRun, step: NaiveStep, response: Response) -> None:
+    def execute_returned(self, run: NaiveRun, step: NaiveStep, response: Response, deleted: Deleted = ()) -> None:
         """[GEN-6, DEC-1..11]"""
         decision = response.decision
         assert decision is not None
         run.steps.remove(step)
         self._write(run, response.writes)
+        self._delete(run, deleted)
         self._queue(run, response.publications)
         run.own += [value for _, value in response.publications]
         self._cancel(run, step, decision)
@@ -431,6 +451,12 @@ class NaiveFlows:
             run.attributes.pop(key, None)
             if value is not None:
                 run.attributes[key] = value
+
+    def _delete(self, run: NaiveRun, deleted: Deleted) -> None:
+        """[CHAN-8] what is not there is passed over."""
+        for channel, value in deleted:
+            if value in run.channels.get(channel, []):
+                run.channels[channel].remove(value)
 
     def _queue(self, run: NaiveRun, publications: tuple[tuple[str, bytes], ...]) -> None:
         for channel, value in publications:

@@ -4,6 +4,7 @@ One worker with more streams than there are calls takes everything at once, so t
 what is compared is what Flows mean. The model is `naive_model`, written from the specification alone.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from dexd.core import effects as f
 from dexd.core.config import KernelConfig
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
 from dexd.core.ids import CallerId, FlowId, RequestId, RunId, StepExecutionId
-from dexd.core.outcome import SkipTimerResult, StartFlowAccepted, StopFlowResult
+from dexd.core.outcome import MessageDeleted, SkipTimerResult, StartFlowAccepted, StopFlowResult
 from dexd.core.rejections import Rejection
 from dexd.core.terms import FlowRetry, FlowTerms, FlowTimeoutPolicy
 from dexd.core.values import (
@@ -70,6 +71,7 @@ from tests.support.builders import (
     stop,
     waits,
 )
+from tests.support.deletion_builders import delete_message
 
 NEVER_MS = 10**12
 CONFIG = KernelConfig(ping_interval_ms=NEVER_MS, pong_timeout_ms=NEVER_MS, accept_timeout_ms=NEVER_MS)
@@ -86,6 +88,7 @@ keys = st.sampled_from(["a", "b"])
 values = st.sampled_from([None, b"1", b"2"])
 writes = st.lists(st.tuples(keys, values), max_size=2).map(tuple)
 channel_lists = st.lists(channels, max_size=2)
+deletings = st.lists(picks, max_size=2)
 step_types = st.lists(st.sampled_from(["A", "B", "Recover"]), max_size=2, unique=True).map(tuple)
 cancelings = st.one_of(st.none(), st.builds(Canceling, step_types, step_types))
 step_options: st.SearchStrategy[StepOptions | None] = st.sampled_from(
@@ -198,6 +201,29 @@ class NaiveMachine(RuleBasedStateMachine):
         assert isinstance(reply, Rejection) is not self.model.publish(flow_id, channel_name, messages)
         self.compare()
 
+    @rule(flow_id=flow_ids, pick=picks)
+    def delete_message(self, flow_id: str, pick: int) -> None:
+        run = self.model.latest(flow_id)
+        if run is None:
+            return
+        ((channel, value),) = self._deleted(run, [pick])
+        ((_, message_id),) = self._named(run, [(channel, value)])
+        reply = self.world.do(delete_message(message_id, channel, flow_id=flow_id, request_id=self._fresh())).reply
+        assert isinstance(reply, MessageDeleted) is self.model.delete_message(flow_id, channel, value)
+        self.compare()
+
+    def _deleted(self, run: NaiveRun, chosen: Sequence[int]) -> list[tuple[str, bytes]]:
+        """Messages of the run to delete: such as are pending, and one that is not."""
+        pending = [(channel, value) for channel, queue in run.channels.items() for value in queue]
+        pending.append(("c", b"gone"))
+        return [pending[pick % len(pending)] for pick in chosen]
+
+    def _named(self, run: NaiveRun, deleted: Sequence[tuple[str, bytes]]) -> tuple[tuple[str, str], ...]:
+        """The same by the IDs that the kernel gave them."""
+        (state,) = (state for state in self.world.folded.values() if state.run_id == run.run_id)
+        ids = {message.value: message.message_id for queue in state.channels.values() for message in queue}
+        return tuple((channel, ids.get(value, "gone")) for channel, value in deleted)
+
     @rule(flow_id=flow_ids, key=keys, value=values)
     def set_attribute(self, flow_id: str, key: str, value: bytes | None) -> None:
         reply = self.world.do(set_attribute(key, value, flow_id=flow_id, request_id=self._fresh())).reply
@@ -231,34 +257,60 @@ class NaiveMachine(RuleBasedStateMachine):
         assert outcome == self.model.skip_timer(run, step_id, index)
         self.compare()
 
-    @rule(flow_id=flow_ids, written=writes, published=st.booleans(), steps=st.lists(plans, max_size=2))
-    def rpc(self, flow_id: str, written: Any, published: bool, steps: list[StepPlan]) -> None:
-        """The handler runs at once."""
+    @rule(
+        flow_id=flow_ids,
+        written=writes,
+        published=st.booleans(),
+        steps=st.lists(plans, max_size=2),
+        deleting=deletings,
+        is_transactional=st.booleans(),
+    )
+    def rpc(
+        self,
+        flow_id: str,
+        written: Any,
+        published: bool,
+        steps: list[StepPlan],
+        deleting: list[int],
+        is_transactional: bool,
+    ) -> None:
+        """The handler runs at once, or not at all."""
         run = self.model.latest(flow_id)
         if run is None or len(run.steps) > STEPS_MAX:
             return
         caller = CallerId(self._requests)
         self.world.callers[caller] = None
         request_id = self._fresh()
-        self.world.do(
-            rpc("write", caller=caller, flow_id=flow_id, request_id=request_id, expires_at=self.world.now + 1_000)
-        )
-        held = [(peer, call) for peer, call in self.world.held() if call.token.method is Method.RPC]
-        ((peer, call),) = held
+        expires_at = self.world.now + 1_000
+        command = rpc("write", caller=caller, flow_id=flow_id, request_id=request_id, expires_at=expires_at)
+        outcome = self.world.do(msgspec.structs.replace(command, is_transactional=is_transactional))
         publications = (("c", self._value()),) if published else ()
         response = Response(output=b"1", writes=written, publications=publications, next_steps=tuple(steps))
-        outcome = self.world.answer(peer, call, c.CompleteCall(peer.session, call.stream, call.token, response))
+        deleted = self._deleted(run, deleting)
+        response = msgspec.structs.replace(response, deletions=self._named(run, deleted))
+        for peer, call in self.world.held():
+            if call.token.method is Method.RPC:
+                result = c.CompleteCall(peer.session, call.stream, call.token, response)
+                outcome = self.world.answer(peer, call, result)
         (answer,) = [effect.answer for effect in outcome.effects if isinstance(effect, f.AnswerRpc)]
-        assert self.model.rpc(run, response) is not isinstance(answer, Rejection)
+        is_answered = self.model.rpc(run, response, deleted, is_transactional=is_transactional)
+        assert is_answered is not isinstance(answer, Rejection)
         self.compare()
 
     # ---- handlers ----
 
     @precondition(lambda self: self.world.held())
     @rule(
-        pick=picks, wait=wait_values, decision=all_decisions, published=st.lists(channels, max_size=2), written=writes
+        pick=picks,
+        wait=wait_values,
+        decision=all_decisions,
+        published=st.lists(channels, max_size=2),
+        written=writes,
+        deleting=deletings,
     )
-    def complete(self, pick: int, wait: Wait, decision: Decision, published: list[str], written: Any) -> None:
+    def complete(
+        self, pick: int, wait: Wait, decision: Decision, published: list[str], written: Any, deleting: list[int]
+    ) -> None:
         peer, call = self._held(pick)
         run, step = self._current(call)
         publications = tuple((channel, self._value()) for channel in published)
@@ -268,12 +320,15 @@ class NaiveMachine(RuleBasedStateMachine):
             response = waits(wait, publications=publications, writes=written)
         else:
             response = decides(decision, publications=publications, writes=written)
+        deleted = [] if run is None else self._deleted(run, deleting)
+        if run is not None:
+            response = msgspec.structs.replace(response, deletions=self._named(run, deleted))
         self.world.answer(peer, call, complete(response, call.token, peer.session, call.stream))
         if run is not None and step is not None:
             if call.token.method is Method.WAIT_FOR:
-                self.model.wait_for_returned(run, step, response)
+                self.model.wait_for_returned(run, step, response, deleted)
             else:
-                self.model.execute_returned(run, step, response)
+                self.model.execute_returned(run, step, response, deleted)
         self.compare()
 
     @precondition(lambda self: self.world.held())
@@ -370,8 +425,8 @@ def shown_step(step: StepExecution) -> tuple[object, ...]:
 
 @pytest.mark.slow
 def test_the_kernel_does_what_the_naive_model_does() -> None:
-    """[GEN-6, WAIT-4..10, CHAN-1..4, ATTR-2, DEC-1..11, RETRY-1..6, OPT-2..5, FLOW-8] and how Flows begin and end
-    [START-4, START-7, START-8, STOP-1, STOP-2, TIME-1..3].
+    """[GEN-6, WAIT-4..10, CHAN-1..4, ATTR-2, DEC-1..11, RETRY-1..6, OPT-2..5, FLOW-8], deletions [CHAN-8, CHAN-9],
+    transactions [RPC-5], and how Flows begin and end [START-4, START-7, START-8, STOP-1, STOP-2, TIME-1..3].
     """
     examples = settings().max_examples
     run_state_machine_as_test(NaiveMachine, settings=settings(max_examples=examples, stateful_step_count=40))
