@@ -58,7 +58,7 @@ class SimulatedWorker:
     async def live(self) -> None:
         """Connect again and again, and do what is due, until the process is killed."""
         while self.is_alive:
-            if self._link is None and self._server.engine is not None:
+            if self._link is None and self._server.engine is not None and not self._is_stalled():
                 self._connect()
             await asyncio.sleep(TICK_SECONDS if self._link is not None else self._delay())
             self._tick()
@@ -107,7 +107,7 @@ class SimulatedWorker:
             asyncio.get_running_loop().call_later(self._random.uniform(15, 45), self._give_up, self._link)
 
     def stall(self, seconds: float) -> None:
-        """Stop for a while, as under SIGSTOP: what arrives meanwhile waits."""
+        """Stop for a while, as under SIGSTOP: what arrives meanwhile waits, and a lost session is not replaced."""
         self._stalled_until = asyncio.get_running_loop().time() + seconds
 
     def calm(self, faults: Faults) -> None:
