@@ -79,7 +79,7 @@ def hand_overs(events: Sequence[HistoryEvent]) -> list[tuple[str, int, int]]:
     ]
 
 
-async def test_call_of_a_killed_worker_is_redelivered_once_and_then_backs_off(tmp_path: Path) -> None:
+async def test_row_27_call_of_a_killed_worker_is_redelivered_once_and_then_backs_off(tmp_path: Path) -> None:
     """[LOST-1, LOST-2, DELIV-1]: delivery 2 of the same attempt, then WORKER_LOST and attempt 2 after a second."""
     async with new_world(tmp_path, *SHORT_RESUME) as world:
         here = world.here
