@@ -1,7 +1,9 @@
 """What the engine has done since it began; for metrics only, nothing is decided by it [OBS-1]."""
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
 from dexd.log.event_log import StoredEvent
@@ -13,13 +15,16 @@ BATCH_BOUNDS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024)
 """Upper bounds of the classes of events per commit."""
 
 
+_TYPE_OF = attrgetter("type")
+
+
 class EngineCounters:
     """Counters that only grow."""
 
     __slots__ = ("commit_classes", "commit_ms", "events", "size_classes")
 
     def __init__(self) -> None:
-        self.events: dict[str, int] = {}
+        self.events: Counter[str] = Counter()
         """Committed events by type."""
         self.commit_classes = [0] * (len(COMMIT_BOUNDS_MS) + 1)
         self.commit_ms = 0.0
@@ -30,6 +35,4 @@ class EngineCounters:
         self.commit_classes[bisect_left(COMMIT_BOUNDS_MS, took_ms)] += 1
         self.commit_ms += took_ms
         self.size_classes[bisect_left(BATCH_BOUNDS, len(events))] += 1
-        counted = self.events
-        for event in events:
-            counted[event.type] = counted.get(event.type, 0) + 1
+        self.events.update(map(_TYPE_OF, events))
