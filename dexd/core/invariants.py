@@ -71,7 +71,7 @@ def _step_faults(kernel: Kernel, run: RunState, step: StepExecution) -> Iterator
     elif step.phase is StepPhase.BACKOFF:
         if call is None and armed != step.retry_at:
             yield f"BACKOFF until {step.retry_at}, armed at {armed} [FLOW-11]"
-        elif call is not None and not call.is_queued:
+        elif call is not None and not (call.is_queued or call.stage is CallStage.BLOCKED):
             yield "BACKOFF with a call that is not queued [FLOW-11]"
     elif call is not None:
         yield "WAITING with an open call"

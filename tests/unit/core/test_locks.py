@@ -17,6 +17,9 @@ from dexd.core.events import (
     WaitForCompleted,
     WaitForFailed,
 )
+from dexd.core.ids import CallId, RunId
+from dexd.core.invariants import violations
+from dexd.core.matching.calls import CallStage
 from dexd.core.rejections import Code, Rejection
 from dexd.core.values import (
     Canceling,
@@ -528,3 +531,15 @@ def test_lock_3_a_declined_rpc_does_not_pass_a_step_that_waits_for_its_lock() ->
     assert running(before) == []
     before.after(decline("DRAINING", rpc_token(), number=2))
     assert before.kernel.dispatcher.locks.held in ({}, {(RUN, "A-1"): ("L",)})
+
+
+def test_lock_3_a_step_whose_backoff_is_over_waits_for_its_lock_like_any_other() -> None:
+    """[FLOW-11] It found no worker, so it held nothing, and the next one in line took its place."""
+    before = given(started(), scheduled("A-1", options=L), scheduled("A-2", options=L))
+    before.ticked(T0 + 10_000, T0 + 11_000)
+    assert before.kernel.dispatcher.calls[RunId(RUN), CallId("A-1")].stage is CallStage.BLOCKED
+    assert violations(before.kernel, now=T0 + 11_000) == []
+    before.after(*connect(streams=2), now=T0 + 11_000)
+    assert running(before) == ["A-2"]
+    before.after(complete(DEAD_END, token("A-2")), now=T0 + 11_000)
+    assert running(before) == ["A-1"]
