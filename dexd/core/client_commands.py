@@ -1,9 +1,10 @@
 """What clients command: each method answers one command, from the run it concerns to the events and the reply."""
 
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from dexd.core import commands as c
-from dexd.core.events import FlowStarted, TimerSkipped
+from dexd.core.events import Event, FlowStarted, TimerSkipped
 from dexd.core.flow.decide_external import (
     decide_config_update,
     decide_delete_message,
@@ -25,6 +26,7 @@ from dexd.core.outcome import (
     FlowConfigAccepted,
     MessageDeleted,
     PublishAccepted,
+    Reply,
     SkipTimerResult,
     StartFlowAccepted,
     StopFlowResult,
@@ -33,11 +35,10 @@ from dexd.core.rejections import Rejection
 from dexd.core.runs import Runs
 from dexd.core.starts import Starts
 from dexd.core.turn import Answer, Route, Turn
-from dexd.core.values import FlowStatus, SkipOutcome, StopType
+from dexd.core.values import FlowStatus, RequestRecord, SkipOutcome, StopType
 
-_OfOneFlow: TypeAlias = (
-    c.PublishMessages | c.SetAttribute | c.DeleteMessage | c.SkipTimer | c.StopFlow | c.UpdateFlowConfig
-)
+_Write: TypeAlias = c.SetAttribute | c.DeleteMessage | c.UpdateFlowConfig
+_OfOneFlow: TypeAlias = _Write | c.PublishMessages | c.SkipTimer | c.StopFlow
 
 
 class ClientCommands:
@@ -85,12 +86,10 @@ class ClientCommands:
 
     def publish(self, turn: Turn, command: c.PublishMessages) -> Answer:
         """Append messages to a Channel [CHAN-2]."""
-        run = self._target(command)
-        if isinstance(run, Rejection):
-            return run
-        known = remembered(run, command.request_id, command.digest)
-        if isinstance(known, Rejection):
-            return known
+        found = self._target(command)
+        if isinstance(found, Rejection):
+            return found
+        run, known = found
         if known is not None:
             return PublishAccepted(tuple(known.answer.decode().split("\n")))
         decided = decide_publish(run, command, now=turn.now)
@@ -101,42 +100,18 @@ class ClientCommands:
 
     def set_attribute(self, turn: Turn, command: c.SetAttribute) -> Answer:
         """Write or delete one Attribute [ATTR-5]."""
-        run = self._target(command)
-        if isinstance(run, Rejection):
-            return run
-        known = remembered(run, command.request_id, command.digest)
-        if isinstance(known, Rejection):
-            return known
-        if known is None:
-            decided = decide_set_attribute(run, command)
-            if isinstance(decided, Rejection):
-                return decided
-            turn.emit(run, decided)
-        return AttributeAccepted()
+        return self._write(turn, command, decide_set_attribute, AttributeAccepted())
 
     def delete_message(self, turn: Turn, command: c.DeleteMessage) -> Answer:
         """Take one pending message out of a Channel [CHAN-9]."""
-        run = self._target(command)
-        if isinstance(run, Rejection):
-            return run
-        known = remembered(run, command.request_id, command.digest)
-        if isinstance(known, Rejection):
-            return known
-        if known is None:
-            decided = decide_delete_message(run, command)
-            if isinstance(decided, Rejection):
-                return decided
-            turn.emit(run, decided)
-        return MessageDeleted()
+        return self._write(turn, command, decide_delete_message, MessageDeleted())
 
     def skip_timer(self, turn: Turn, command: c.SkipTimer) -> Answer:
         """Make a Timer count as fired, now or once it exists [TIMER-9]."""
-        run = self._target(command)
-        if isinstance(run, Rejection):
-            return run
-        known = remembered(run, command.request_id, command.digest)
-        if isinstance(known, Rejection):
-            return known
+        found = self._target(command)
+        if isinstance(found, Rejection):
+            return found
+        run, known = found
         if known is not None:
             return SkipTimerResult(SkipOutcome[known.answer.decode()])
         is_timeout = command.step_execution_id == TIMEOUT_HANDLER_ID
@@ -154,27 +129,14 @@ class ClientCommands:
 
     def update_config(self, turn: Turn, command: c.UpdateFlowConfig) -> Answer:
         """Change settings of an active Flow [CFG-2]."""
-        run = self._target(command)
-        if isinstance(run, Rejection):
-            return run
-        known = remembered(run, command.request_id, command.digest)
-        if isinstance(known, Rejection):
-            return known
-        if known is None:
-            decided = decide_config_update(run, command)
-            if isinstance(decided, Rejection):
-                return decided
-            turn.emit(run, decided)
-        return FlowConfigAccepted()
+        return self._write(turn, command, decide_config_update, FlowConfigAccepted())
 
     def stop_flow(self, turn: Turn, command: c.StopFlow) -> Answer:
         """Close a Flow from outside. The reply and history always agree on who closed it [STOP-2]."""
-        run = self._target(command)
-        if isinstance(run, Rejection):
-            return run
-        known = remembered(run, command.request_id, command.digest)
-        if isinstance(known, Rejection):
-            return known
+        found = self._target(command)
+        if isinstance(found, Rejection):
+            return found
+        run, known = found
         if known is not None:
             return StopFlowResult(True, run.status)
         if not run.is_open:
@@ -195,8 +157,32 @@ class ClientCommands:
         self._rpcs.abandon(turn, command)
         return None
 
-    def _target(self, command: _OfOneFlow) -> RunState | Rejection:
+    def _target(self, command: _OfOneFlow) -> tuple[RunState, RequestRecord | None] | Rejection:
+        """The run that the command concerns, and the record of the same request if it was applied before [RPC-12]."""
         run = self._runs.latest.get(command.flow_id)
         if run is None:
             return refuse_unknown(command.flow_id)
-        return refuse_other_run(run, command.run_id) or run
+        refused = refuse_other_run(run, command.run_id)
+        if refused is not None:
+            return refused
+        known = remembered(run, command.request_id, command.digest)
+        return known if isinstance(known, Rejection) else (run, known)
+
+    def _write(
+        self,
+        turn: Turn,
+        command: _Write,
+        decide: Callable[[RunState, Any], Event | Rejection],
+        accepted: Reply,
+    ) -> Answer:
+        """Apply a write whose reply says nothing but that it is in the log."""
+        found = self._target(command)
+        if isinstance(found, Rejection):
+            return found
+        run, known = found
+        if known is None:
+            decided = decide(run, command)
+            if isinstance(decided, Rejection):
+                return decided
+            turn.emit(run, decided)
+        return accepted
