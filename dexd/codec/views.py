@@ -155,7 +155,7 @@ def summary_of_row(listed: ListedRun) -> FlowSummary:
         listed.history_events,
         FlowErrorType(row.error_type),
         row.error_message,
-        RunId(row.run_id),
+        RunId(listed.first_run_id),
         listed.next_deadline,
     )
 

@@ -52,6 +52,8 @@ class ListedRun(msgspec.Struct, frozen=True, gc=False):
     """Events of the run."""
     next_deadline: int
     """Earliest pending timer of the run, 0 if there is none."""
+    first_run_id: str
+    """First retained run of the execution."""
 
 
 class TimerRow(msgspec.Struct, frozen=True, gc=False):

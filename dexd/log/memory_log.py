@@ -153,7 +153,10 @@ class MemoryLog:
     def _listed(self, row: RunRow) -> ListedRun:
         stream = self._streams.get(row.stream_id)
         next_deadline = min((timer.at for timer in self.pending_timers(row.stream_id)), default=0)
-        return ListedRun(row, stream[-1].version if stream else 0, next_deadline)
+        first = min(
+            self._flows[row.flow_id], key=lambda stream_id: (self._runs[stream_id].ordinal != row.ordinal, stream_id)
+        )
+        return ListedRun(row, stream[-1].version if stream else 0, next_deadline, self._runs[first].run_id)
 
     def _stored_run(self, stream_id: int) -> StoredRun:
         snapshot = self._snapshots.get(stream_id)

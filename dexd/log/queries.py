@@ -153,7 +153,12 @@ LIST_RUNS = f"""
     SELECT
         {_RUN},
         coalesce((SELECT max(version) FROM events WHERE events.stream_id = runs.stream_id), 0),
-        coalesce((SELECT min(at) FROM pending_timers WHERE pending_timers.stream_id = runs.stream_id), 0)
+        coalesce((SELECT min(at) FROM pending_timers WHERE pending_timers.stream_id = runs.stream_id), 0),
+        (
+            SELECT earliest.run_id FROM runs AS earliest INDEXED BY runs_by_flow
+            WHERE earliest.flow_id = runs.flow_id AND earliest.ordinal = runs.ordinal
+            ORDER BY earliest.stream_id LIMIT 1
+        )
     FROM runs
     WHERE stream_id < coalesce(nullif(:before_stream_id, 0), 9223372036854775807)
         AND (:flow_type = '' OR flow_type = :flow_type)

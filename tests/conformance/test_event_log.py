@@ -219,7 +219,10 @@ def test_timer_rows_are_kept_replaced_and_taken_away(log: EventLog, author: LogA
     author.start(run_row(2))
     author.append(timers=[timer_row(1, 1, 50), timer_row(1, 2, 40), timer_row(2, 1, 7)])
     assert list(log.pending_timers(1)) == [timer_row(1, 1, 50), timer_row(1, 2, 40)]
-    assert list(log.list_runs(RunFilter(), 2)) == [ListedRun(run_row(2), 1, 7), ListedRun(run_row(1), 3, 40)]
+    assert list(log.list_runs(RunFilter(), 2)) == [
+        ListedRun(run_row(2), 1, 7, "run-2"),
+        ListedRun(run_row(1), 3, 40, "run-1"),
+    ]
     author.append(timers=[timer_row(1, 1, 60), timer_row(1, 2, 0), timer_row(2, 1, 0), timer_row(2, 9, 0)])
     assert list(log.pending_timers(1)) == [timer_row(1, 1, 60)]
     assert list(log.pending_timers(2)) == []
@@ -242,7 +245,10 @@ def test_projections_are_replaced_as_a_whole(restart: Restart) -> None:
     log = restart()
     assert log.projection_version == 4
     assert list(log.read_all(1, 10)) == events
-    assert list(log.list_runs(RunFilter(), 10)) == [ListedRun(rows[1], 0, 9), ListedRun(rows[0], 3, 0)]
+    assert list(log.list_runs(RunFilter(), 10)) == [
+        ListedRun(rows[1], 0, 9, "run-2"),
+        ListedRun(rows[0], 3, 0, "run-1"),
+    ]
     first, second = log.run_by_id("run-1"), log.run_by_id("run-2")
     assert first is not None
     assert second is not None
@@ -324,7 +330,9 @@ def test_list_shows_one_row_per_execution(log: EventLog, author: LogAuthor) -> N
     """[SEARCH-7, GEN-3]: a reused Flow ID has several executions, a continued execution several runs."""
     for stream_id, ordinal in ((1, 1), (2, 2), (3, 2)):
         author.start(run_row(stream_id, flow_id="order", ordinal=ordinal))
-    assert [listed.row.stream_id for listed in log.list_runs(RunFilter(), 10)] == [3, 1]
+    listed = log.list_runs(RunFilter(), 10)
+    assert [run.row.stream_id for run in listed] == [3, 1]
+    assert [run.first_run_id for run in listed] == ["run-2", "run-1"]
     assert [row.stream_id for row in pages(log, RunFilter(), 1)] == [3, 1]
 
 

@@ -71,8 +71,8 @@ async def test_runs_are_listed_as_by_the_log(author: LogAuthor, pages: LogPages)
     rows = [run_row(stream_id) for stream_id in (1, 2, 3)]
     for row in rows:
         author.start(row)
-    assert await pages.runs(RunFilter(), 2) == [ListedRun(rows[2], 1, 0), ListedRun(rows[1], 1, 0)]
-    assert await pages.runs(RunFilter(before_stream_id=2), 2) == [ListedRun(rows[0], 1, 0)]
+    assert await pages.runs(RunFilter(), 2) == [ListedRun(rows[2], 1, 0, "run-3"), ListedRun(rows[1], 1, 0, "run-2")]
+    assert await pages.runs(RunFilter(before_stream_id=2), 2) == [ListedRun(rows[0], 1, 0, "run-1")]
 
 
 async def test_page_shows_every_commit_before_it(author: LogAuthor, pages: LogPages) -> None:

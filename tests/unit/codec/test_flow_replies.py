@@ -85,7 +85,7 @@ def test_summary_names_status_and_error() -> None:
         error_message="why",
     )
     running = replies.from_summary(
-        summary_of_row(ListedRun(RunRow(1, "r", "f", 1, "Order", FlowStatus.RUNNING, 10, 0), 5, 90))
+        summary_of_row(ListedRun(RunRow(1, "r", "f", 1, "Order", FlowStatus.RUNNING, 10, 0), 5, 90, "r0"))
     )
     assert running.error_type == ""
     assert (running.history_events, running.next_deadline) == (5, 90)
