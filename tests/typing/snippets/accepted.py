@@ -7,12 +7,16 @@ from dexsdk import (
     AsyncClient,
     Attribute,
     AttributeMap,
+    AttributeMatch,
     Channel,
     ChannelMap,
     Client,
     ConditionCombination,
     Context,
     Flow,
+    FlowConfig,
+    FlowResult,
+    FlowTimeoutPolicy,
     NonRetryableError,
     PendingMessage,
     PersistenceSchema,
@@ -29,6 +33,8 @@ from dexsdk import (
     StepList,
     StepMovement,
     StepOptions,
+    SubFlow,
+    SubFlowOptions,
     Timer,
     TimerId,
     Wait,
@@ -191,3 +197,42 @@ def state_calls(client: Client, flow: LockingFlow) -> None:
     outcome: SkipTimerOutcome = client.skip_timer("id", StepExecutionId(MirrorStep), TimerId.by_condition_index(0))
     number: int = client.invoke_rpc(flow.tidy, "id")
     print(outcome, number)
+
+
+class Parent(Step[int]):
+    """Waits for children, and takes an hour at most."""
+
+    def wait_for(self, context: Context, input: int) -> Wait:
+        children = [SubFlow.run(Counting, input), SubFlow.run(Counting(), 2, SubFlowOptions(condition_id="second"))]
+        return Wait.any_of(*children, SubFlow.run(LockingFlow, None), Timer.by_duration(3600.0))
+
+    def execute(self, context: Context, input: int) -> StepDecision:
+        result: FlowResult = SubFlow.get_condition_results(context, 1)
+        flow_id: str = SubFlow.get_flow_id(context)
+        return force_complete((flow_id, result.status.value))
+
+
+class Counting(Flow[int]):
+    """Ends in good order when its time is over."""
+
+    def get_steps(self) -> StepList[int]:
+        return StepList.start_step(Parent())
+
+    def handle_timeout(self, context: Context) -> StepDecision:
+        return go_to(Parent, 1)
+
+
+async def later_calls(client: AsyncClient) -> None:
+    config = FlowConfig(step_durability=StepDurability.ASYNC, record_rpc_io=True)
+    options = StartFlowOptions(
+        start_delay=timedelta(hours=1),
+        timeout=60,
+        timeout_policy=FlowTimeoutPolicy.HANDLER,
+        retry_policy=RetryPolicy(maximum_attempts=2),
+        config_override=config,
+    )
+    await client.start_flow(Counting, "id", 5, options)
+    await client.update_flow_config("id", config)
+    await client.wait_for_attribute_equal("id", STATUS, "paid", 5.0)
+    score: int = await client.wait_for_attribute_match("id", SCORES, "a", AttributeMatch.greater_than(3))
+    print(score)

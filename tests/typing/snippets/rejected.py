@@ -4,6 +4,7 @@ from typing import Any
 
 from dexsdk import (
     Attribute,
+    AttributeMatch,
     AttributeMap,
     Channel,
     ChannelMap,
@@ -18,6 +19,7 @@ from dexsdk import (
     StepMovement,
     StepOptions,
     StopFlowOptions,
+    SubFlow,
     Timer,
     Wait,
     dead_end,
@@ -164,4 +166,19 @@ def state_calls(client: Client, context: Context) -> None:
     client.list_channel_messages("id", BY_USER)  # error
     client.delete_channel_message("id", NEWS, 5)  # error
     client.skip_timer("id", "A-1", "x")  # error
+    client.wait_for_attribute_equal("id", SCORES, 1)  # error
+    client.wait_for_attribute_match("id", COUNT, 1)  # error
+    client.wait_for_attribute_match("id", COUNT, AttributeMatch.equal(1)).upper()  # error
+    client.update_flow_config("id", StepOptions())  # error
     print(number)
+
+
+def sub_flows(context: Context) -> None:
+    SubFlow.run(CountFlow, "1")  # error
+    SubFlow.run(CountFlow)  # error
+    SubFlow.run(Count, 1)  # error
+    SubFlow.run(CountFlow, 1, StartFlowOptions())  # error
+    Wait.all_of(CountFlow)  # error
+    SubFlow.get_condition_results(context, "0")  # error
+    StartFlowOptions(timeout_policy="FAIL")  # error
+    StartFlowOptions(start_delay="1 s")  # error
