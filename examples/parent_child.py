@@ -1,16 +1,18 @@
-"""Fan work out to children and gather what became of them, or be content with the first few.
+"""Fan work out to children and gather what became of them, or be content with the first or with a quorum.
 
-Shows SubFlows: `Wait.all_of` gathers every child, whatever its end; a quorum is a Step that asks for one more answer
-with `Wait.any_of` until it has enough; and the reuse policy says what a second life of the parent does with children of
-the first. Start a server (`dexd serve`), then `python -m examples.parent_child`.
+Shows SubFlows: `Wait.all_of` gathers every child, whatever its end; `Wait.any_of` is content with the first one;
+`Wait.any_combination_of` with any two of them, which is a quorum; and the reuse policy says what a second life of the
+parent does with children of the first. Start a server (`dexd serve`), then `python -m examples.parent_child`.
 """
 
 import uuid
 from dataclasses import dataclass
+from itertools import combinations
 
 from dexsdk import (
     AsyncClient,
     Channel,
+    ConditionCombination,
     Context,
     Flow,
     FlowResult,
@@ -93,10 +95,29 @@ class FirstStep(Step[Survey]):
 
 
 class FirstFlow(Flow[Survey]):
-    """Quorum of one."""
+    """Whoever ends first decides."""
 
     def get_steps(self) -> StepList[Survey]:
         return StepList.start_step(FirstStep())
+
+
+class QuorumStep(Step[Survey]):
+    """Any two ends are enough, whoever gives them. Names tell the conditions apart: each person is asked once."""
+
+    def wait_for(self, context: Context, survey: Survey) -> Wait:
+        asked = [SubFlow.run(AskFlow, person, SubFlowOptions(condition_id=person)) for person in survey.people]
+        return Wait.any_combination_of(*(ConditionCombination.of(*pair) for pair in combinations(asked, 2)))
+
+    def execute(self, context: Context, survey: Survey) -> StepDecision:
+        results = [SubFlow.get_condition_results(context, number) for number in range(len(survey.people))]
+        return force_complete([_shown(result) for result in results])
+
+
+class QuorumFlow(Flow[Survey]):
+    """Quorum of two."""
+
+    def get_steps(self) -> StepList[Survey]:
+        return StepList.start_step(QuorumStep())
 
 
 def _shown(result: FlowResult) -> str:
@@ -114,14 +135,16 @@ async def started(client: AsyncClient, parent: str, number: int) -> str:
 
 
 async def play(server: str) -> None:
-    """Gather three answers, one of which nobody gives; then take the first of two."""
-    async with serving(GatherFlow(), server, FirstFlow(), AskFlow()) as client:
-        gather, first = (f"survey-{uuid.uuid4().hex[:8]}" for _ in range(2))
+    """Gather three answers, one of which nobody gives; take the first of two; and two of three."""
+    async with serving(GatherFlow(), server, FirstFlow(), QuorumFlow(), AskFlow()) as client:
+        gather, first, quorum = (f"survey-{uuid.uuid4().hex[:8]}" for _ in range(3))
         await client.start_flow(GatherFlow, gather, Survey("tea or coffee?", ["Ada", "Nobody", "Grace"]))
         await client.start_flow(FirstFlow, first, Survey("tea or coffee?", ["Ada", "Grace"]))
-        for parent, number, answer in ((gather, 0, "tea"), (gather, 2, "coffee"), (first, 1, "tea")):
+        await client.start_flow(QuorumFlow, quorum, Survey("tea or coffee?", ["Ada", "Alan", "Grace"]))
+        answers = ((gather, 0, "tea"), (gather, 2, "coffee"), (first, 1, "tea"), (quorum, 2, "tea"), (quorum, 0, "tea"))
+        for parent, number, answer in answers:
             await client.publish(await started(client, parent, number), ANSWER, answer)
-        for flow_id in (gather, first):
+        for flow_id in (gather, first, quorum):
             result = await client.wait_for_flow(flow_id)
             print(flow_id, result.status.value, "; ".join(result.single_output(list[str])))
 

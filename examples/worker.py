@@ -21,7 +21,7 @@ from examples.money_transfer import MoneyTransferFlow, example_bank
 from examples.order_processing import OrderFlow
 from examples.parallel_first_win import RouteFlow
 from examples.parallel_join import WordCountFlow
-from examples.parent_child import AskFlow, FirstFlow, GatherFlow
+from examples.parent_child import AskFlow, FirstFlow, GatherFlow, QuorumFlow
 from examples.polling import PollByRetryFlow, PollByTimerFlow, PollInOneGoFlow
 from examples.reminders import ReminderFlow
 from examples.resettable_timer import SessionFlow
@@ -58,6 +58,7 @@ def example_registry(caller: FlowCaller | None = None) -> Registry:
         BookingFlow(),
         GatherFlow(),
         FirstFlow(),
+        QuorumFlow(),
         AskFlow(),
         PoolFlow(caller),
         JobFlow(caller),

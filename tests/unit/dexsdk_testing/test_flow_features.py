@@ -27,7 +27,7 @@ from dexsdk import (
     force_fail,
 )
 from dexsdk.testing import start_env
-from examples.parent_child import ANSWER, AskFlow, GatherFlow, Survey
+from examples.parent_child import ANSWER, AskFlow, FirstFlow, GatherFlow, QuorumFlow, Survey
 from examples.timeout_handler import PAID, Booking, BookingFlow, limited
 
 HOUR = timedelta(hours=1)
@@ -174,6 +174,24 @@ async def test_parent_child_gathers_answers_over_a_crash_of_the_server() -> None
         await env.client.publish("sys:sub:survey/GatherStep-1/0", ANSWER, "yes")
         answers = (await env.client.wait_for_flow("survey", 20)).single_output(list[str])
         assert answers == ["Ada says yes", "FAILED: there is nobody"]
+
+
+async def test_parent_child_is_content_with_the_first_end_or_with_a_quorum() -> None:
+    """[SUB-5, WAIT-6] Who has not ended by then reads as RUNNING, and one end is not yet a quorum."""
+    async with start_env(FirstFlow(), QuorumFlow(), AskFlow()) as env:
+        people = ["Ada", "Alan", "Grace"]
+        await env.client.start_flow(FirstFlow, "first", Survey("tea?", people))
+        await env.client.publish("sys:sub:first/FirstStep-1/1", ANSWER, "yes")
+        first = (await env.client.wait_for_flow("first", 20)).single_output(list[str])
+        assert first == ["RUNNING", "Alan says yes", "RUNNING"]
+
+        await env.client.start_flow(QuorumFlow, "quorum", Survey("tea?", people))
+        await env.client.publish("sys:sub:quorum/QuorumStep-1/2", ANSWER, "no")
+        await env.client.wait_for_flow("sys:sub:quorum/QuorumStep-1/2", 20)
+        assert (await env.client.describe_flow("quorum")).status is FlowStatus.RUNNING
+        await env.client.publish("sys:sub:quorum/QuorumStep-1/0", ANSWER, "yes")
+        quorum = (await env.client.wait_for_flow("quorum", 20)).single_output(list[str])
+        assert quorum == ["Ada says yes", "RUNNING", "Grace says no"]
 
 
 @pytest.mark.parametrize(
