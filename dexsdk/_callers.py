@@ -3,13 +3,14 @@
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
 import grpc
 
+from dexsdk._carriers import converse
 from dexsdk._conversation import Answer, Ask, AskOnce, Conversation, Pause, Turn
 from dexsdk._loop_requests import LoopRequests, LoopWaiter
 from dexsdk._request_stream import RequestStream
@@ -104,14 +105,7 @@ class LoopCaller:
 
     async def carry(self, conversation: Conversation[Result]) -> Result:
         """Carry it to its end."""
-        answer: Answer | None = None
-        while True:
-            try:
-                turn = conversation.send(answer)
-            except StopIteration as end:
-                result: Result = end.value
-                return result
-            answer = await (self._requests.ask(turn) if type(turn) is Ask else self._answer(turn))
+        return await converse(conversation, self._answer)
 
     async def close(self) -> None:
         """End what is open; returns when the thread is gone."""
@@ -131,15 +125,15 @@ class LoopCaller:
                 self._by_loop.pop(known, None)
         return self._by_loop.setdefault(loop, LoopRequests(loop, self._stream))
 
-    async def _answer(self, turn: Turn) -> Answer | None:
+    def _answer(self, turn: Turn) -> Awaitable[Answer | None]:
+        # No coroutine of its own: it would cost every request one more.
         match turn:
             case Ask():
-                return await self._requests.ask(turn)
+                return self._requests.ask(turn)
             case AskOnce():
-                return await self._ask_once(turn)
+                return self._ask_once(turn)
             case Pause():
-                await asyncio.sleep(turn.seconds)
-                return None
+                return asyncio.sleep(turn.seconds)
 
     async def _ask_once(self, turn: AskOnce) -> Answer:
         waiter: LoopWaiter = asyncio.get_running_loop().create_future()

@@ -1,9 +1,9 @@
 """What a client needs of whatever carries its calls: a connection to a server, or a server in the same process."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol, TypeVar
 
-from dexsdk._conversation import Conversation
+from dexsdk._conversation import Answer, Conversation, Turn
 
 Result = TypeVar("Result")
 
@@ -26,6 +26,18 @@ class AsyncCarrier(Protocol):
 
     async def close(self) -> None:
         """End what is open."""
+
+
+async def converse(conversation: Conversation[Result], answer: Callable[[Turn], Awaitable[Answer | None]]) -> Result:
+    """Carry a conversation to its end on the running event loop; `answer` gives what each of its turns gets."""
+    given: Answer | None = None
+    while True:
+        try:
+            turn = conversation.send(given)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        given = await answer(turn)
 
 
 class ByteStream(Protocol):

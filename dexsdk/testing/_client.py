@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from dexsdk._call import current_call
-from dexsdk._carriers import AsyncCarrier, BlockingCarrier, StreamSource
+from dexsdk._carriers import AsyncCarrier, BlockingCarrier, StreamSource, converse
 from dexsdk._conversation import Answer, Ask, AskOnce, Conversation, Pause, Turn
 from dexsdk._registry import Registry
 from dexsdk._status import RemoteStatus, status_of_reply
@@ -72,24 +72,14 @@ class InProcessCarrier:
         call = current_call.get()
         if call is not None:
             with self._worker().calling(call):
-                return await self._converse(conversation)
+                return await converse(conversation, self._answer)
         try:
-            result = await self._converse(conversation)
+            result = await converse(conversation, self._answer)
         except DexServiceError:
             await self._clockwork.settled()
             raise
         await self._clockwork.settled()
         return result
-
-    async def _converse(self, conversation: Conversation[Result]) -> Result:
-        answer: Answer | None = None
-        while True:
-            try:
-                turn = conversation.send(answer)
-            except StopIteration as end:
-                result: Result = end.value
-                return result
-            answer = await self._answer(turn)
 
     async def close(self) -> None:
         """See AsyncCarrier; the environment ends what is open."""
