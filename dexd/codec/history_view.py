@@ -5,12 +5,11 @@ input block, an output block and a context block [HIST-4]. What these hold lies 
 run along while it goes through the events from the first one on.
 """
 
-import base64
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
+from dexd.codec.json_parts import Json, show_field, show_result, show_struct, show_value
 from dexd.codec.views import HistoryEntry
 from dexd.core import events as e
 from dexd.core.config import KernelConfig
@@ -21,15 +20,11 @@ from dexd.core.flow.standing import priority_of
 from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.ids import StepExecutionId
 from dexd.core.outcome import RecordedEvent
-from dexd.core.values import ConditionResult, Method, RequestRecord
-
-Json: TypeAlias = Any
-"""Something msgspec encodes as JSON; user values are msgspec.Raw and are copied as they are [VAL-3]."""
+from dexd.core.values import Method
 
 MethodResult: TypeAlias = e.WaitForCompleted | e.WaitForFailed | e.ExecuteCompleted | e.ExecuteFailed
 
 _encoder = msgspec.json.Encoder()
-_json_checker = msgspec.json.Decoder(msgspec.Raw)
 
 
 class HistoryView:
@@ -67,7 +62,7 @@ class HistoryView:
     def _fields(self, recorded: RecordedEvent) -> dict[str, Json]:
         event = recorded.event
         hidden = _HIDDEN.get(type(event), ())
-        shown = {name: _show(name, getattr(event, name)) for name in event.__struct_fields__ if name not in hidden}
+        shown = {name: show_field(name, getattr(event, name)) for name in event.__struct_fields__ if name not in hidden}
         for name in _SHOWN_WHEN_SET.get(type(event), ()):
             if not shown[name]:
                 del shown[name]
@@ -87,9 +82,9 @@ class HistoryView:
 
     def _input_block(self, step: StepExecution) -> dict[str, Json]:
         return {
-            "value": _value(step.input),
-            "results": [_show_result(result) for result in step.results],
-            "locals": {name: _value(value) for name, value in step.locals.items()},
+            "value": show_value(step.input),
+            "results": [show_result(result) for result in step.results],
+            "locals": {name: show_value(value) for name, value in step.locals.items()},
             "snapshot_version": self._snapshot_versions.get(step.step_execution_id, 0),
         }
 
@@ -108,8 +103,8 @@ class HistoryView:
             "started_at": step.dispatched_at,
             "duration_ms": at - step.dispatched_at,
             "worker_id": step.worker_id,
-            "last_failure": None if step.failure is None else _show_struct(step.failure),
-            "recovery_error": None if step.recovery_error is None else _show_struct(step.recovery_error),
+            "last_failure": None if step.failure is None else show_struct(step.failure),
+            "recovery_error": None if step.recovery_error is None else show_struct(step.recovery_error),
         }
 
     def _effective_options(self, run: RunState, step: StepExecution) -> dict[str, Json]:
@@ -121,7 +116,7 @@ class HistoryView:
         recovery = None if options is None else options.recovery
         return {
             "timeout_ms": self._config.method_timeout_ms if timeout_ms is None else timeout_ms,
-            "retry": _show_struct(policy_of(step)),
+            "retry": show_struct(policy_of(step)),
             "non_retryable_errors": [] if options is None else options.non_retryable_errors,
             "wait_for_failure": "FAIL_FLOW" if options is None else options.wait_for_failure.name,
             "priority": priority_of(run, step),
@@ -133,22 +128,22 @@ def _output_block(event: MethodResult) -> dict[str, Json]:
     match event:
         case e.WaitForCompleted():
             return {
-                "wait": _show_struct(event.wait),
+                "wait": show_struct(event.wait),
                 **_effects(event),
-                "locals": {name: _value(value) for name, value in event.locals},
+                "locals": {name: show_value(value) for name, value in event.locals},
             }
         case e.ExecuteCompleted():
-            decision = {"kind": event.decision.name, "output": _value(event.output), "reason": event.reason}
+            decision = {"kind": event.decision.name, "output": show_value(event.output), "reason": event.reason}
             return {"decision": decision, **_effects(event)}
         case _:
-            return {"failure": _show_struct(event.failure)}
+            return {"failure": show_struct(event.failure)}
 
 
 def _effects(event: e.WaitForCompleted | e.ExecuteCompleted) -> dict[str, Json]:
     return {
-        "writes": _show("writes", event.writes),
-        "publications": _show("messages", event.messages),
-        "recorded": _show("recorded", event.recorded),
+        "writes": show_field("writes", event.writes),
+        "publications": show_field("messages", event.messages),
+        "recorded": show_field("recorded", event.recorded),
     }
 
 
@@ -166,78 +161,3 @@ _SHOWN_WHEN_SET: dict[type[e.Event], tuple[str, ...]] = {
     e.WaitForCompleted: ("sub_flows",),
 }
 """Fields of features that most Flows do not use."""
-
-
-# ---- parts ------------------------------------------------------------------------------------------------------
-
-
-def _show(name: str, part: Any) -> Json:
-    """Show one field; tuples whose elements have names get them from `_SHAPES`."""
-    shape = _SHAPES.get(name)
-    if shape is not None and isinstance(part, tuple):
-        return [shape(element) for element in part]
-    return _show_part(part)
-
-
-def _show_part(part: Any) -> Json:
-    match part:
-        case RequestRecord():
-            return {"request_id": part.request_id}
-        case msgspec.Struct():
-            return _show_struct(part)
-        case bytes():
-            return _value(part)
-        case tuple() | list():
-            return [_show_part(element) for element in part]
-        case _ if hasattr(part, "name"):
-            return part.name
-        case _:
-            return part
-
-
-def _show_struct(struct: msgspec.Struct) -> dict[str, Json]:
-    return {name: _show(name, getattr(struct, name)) for name in struct.__struct_fields__}
-
-
-def _show_result(result: ConditionResult) -> dict[str, Json]:
-    shown = _show_struct(result)
-    if result.sub_flow is None:
-        del shown["sub_flow"]
-    return shown
-
-
-def _value(value: bytes | None) -> Json:
-    """Splice a user's value in as the JSON it is; no value at all is null."""
-    if not value:
-        return None
-    try:
-        value.decode()
-        return _json_checker.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        # Only a foreign client can have stored this; it must not break the page that shows it.
-        return {"invalid_json_base64": base64.b64encode(value).decode()}
-
-
-def _named(*names: str) -> Callable[[Iterable[Any]], dict[str, Json]]:
-    return lambda parts: {name: _show_part(part) for name, part in zip(names, parts, strict=True)}
-
-
-def _key_and_value(pair: tuple[str, bytes | None]) -> dict[str, Json]:
-    return {"key": pair[0], "value": _value(pair[1])}
-
-
-def _message(parts: tuple[Any, ...]) -> dict[str, Json]:
-    if isinstance(parts[1], tuple):
-        return {"channel": parts[0], "messages": [_named("message_id", "value", "published_at")(m) for m in parts[1]]}
-    names = ("message_id", "channel", "value") if len(parts) == 3 else ("message_id", "value")
-    return _named(*names)(parts)
-
-
-_SHAPES: dict[str, Callable[[Any], Json]] = {
-    "attributes": _key_and_value,
-    "writes": _key_and_value,
-    "recorded": _named("name", "value"),
-    "messages": _message,
-    "requests": _named("request", "at"),
-    "consumed": _named("condition_index", "message_ids"),
-}
