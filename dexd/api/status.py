@@ -126,6 +126,16 @@ ERROR_TABLE: Final[Mapping[Code, ErrorRow]] = {
         "The Wait of the Step execution has no Timer with that condition ID or index.",
         "Use a condition ID or an index from 0 among the Timers of the Wait, as shown in the Flow's history.",
     ),
+    Code.SCHEDULE_NOT_FOUND: ErrorRow(
+        _S.NOT_FOUND,
+        "No schedule of that ID exists, or it was deleted.",
+        "Check the ID with `dex schedule list`.",
+    ),
+    Code.SCHEDULE_ALREADY_EXISTS: ErrorRow(
+        _S.ALREADY_EXISTS,
+        "A schedule of that ID exists already.",
+        "Update it, delete it first, or choose another ID.",
+    ),
     Code.PROTOCOL_MISMATCH: ErrorRow(
         _S.FAILED_PRECONDITION,
         "The protocol version intervals of worker and server do not meet.",

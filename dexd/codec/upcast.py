@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from dexd.core.events import EVENT_TYPES
+from dexd.core.streams import STREAM_EVENT_TYPES
 from dexd.log.errors import LogDamagedError
 
 Fields: TypeAlias = list[Any]
@@ -45,7 +46,7 @@ class UpcastChain:
         return type_name, msgspec.msgpack.encode(fields)
 
 
-EVENT_VERSIONS: Mapping[str, int] = {event_type.__name__: 1 for event_type in EVENT_TYPES}
+EVENT_VERSIONS: Mapping[str, int] = {event_type.__name__: 1 for event_type in (*EVENT_TYPES, *STREAM_EVENT_TYPES)}
 """Version written today, per event type."""
 
 UPCASTERS: Mapping[tuple[str, int], Upcaster] = {}

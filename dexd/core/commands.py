@@ -16,6 +16,7 @@ from dexd.core.ids import (
     StreamNumber,
     WorkerId,
 )
+from dexd.core.schedules.commands import ScheduleCommand
 from dexd.core.sub_flows import SubFlowKey, SubFlowPlan
 from dexd.core.terms import FlowConfig, FlowTerms, Parent
 from dexd.core.values import (
@@ -317,6 +318,7 @@ ClientCommand: TypeAlias = (
     | AbandonRpc
     | StopFlow
     | UpdateFlowConfig
+    | ScheduleCommand
 )
 WorkerCommand: TypeAlias = (
     OpenSession

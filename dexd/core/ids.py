@@ -7,7 +7,9 @@ FlowId = NewType("FlowId", str)
 RunId = NewType("RunId", str)
 """One segment of an execution; minted outside the core, opaque [ID-5]."""
 StreamId = NewType("StreamId", int)
-"""Number of a log stream; every run has one. Allocated by the kernel, ascending."""
+"""Number of a log stream; every run has one, and every schedule. Allocated by the kernel, ascending."""
+ScheduleId = NewType("ScheduleId", str)
+"""The caller's name of a schedule [SCHED-1]."""
 StepExecutionId = NewType("StepExecutionId", str)
 """``<StepType>-<n>`` [ID-6]."""
 CallId = NewType("CallId", str)

@@ -14,7 +14,7 @@ from dexd.core.flow.decide_output import decide_completion, decide_next_timers
 from dexd.core.flow.decide_timeout import decide_flow_timeout
 from dexd.core.flow.settlement import decide_conditions, waits_to_try
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
-from dexd.core.ids import FlowId, RunId, StepExecutionId
+from dexd.core.ids import FlowId, RunId, StepExecutionId, StreamId
 from dexd.core.matching.deadline_keys import DeadlineKey, HeartbeatDue, HoldDue, PingDue
 from dexd.core.matching.deliveries import Deliveries
 from dexd.core.matching.dispatcher import Dispatcher
@@ -22,7 +22,10 @@ from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.matching.workforce import Workforce
 from dexd.core.outcome import Outcome
 from dexd.core.runs import Runs
+from dexd.core.schedules import commands as sc
+from dexd.core.schedules.desk import ScheduleDesk
 from dexd.core.starts import Starts
+from dexd.core.streams import StreamIds, StreamKind, StreamState
 from dexd.core.sub_flow_desk import SubFlowDesk
 from dexd.core.turn import Answer, Route, Turn
 from dexd.core.worker_commands import WorkerCommands
@@ -38,6 +41,13 @@ _OF_A_FLOW = (
     c.UpdateFlowConfig,
     c.ReachSubFlow,
 )
+_OF_A_SCHEDULE = (
+    sc.CreateSchedule,
+    sc.UpdateSchedule,
+    sc.PauseSchedule,
+    sc.ResumeSchedule,
+    sc.DeleteSchedule,
+)
 _RESULTS = (c.CompleteCall, c.FailCall)
 
 
@@ -45,6 +55,13 @@ class RunRef(msgspec.Struct, frozen=True):
     """Asks the shell for a run by its ID."""
 
     run_id: RunId
+
+
+class StreamRef(msgspec.Struct, frozen=True):
+    """Asks the shell for the newest stream of a kind and name that is not a run's."""
+
+    kind: StreamKind
+    name: str
 
 
 class Kernel:
@@ -55,14 +72,17 @@ class Kernel:
         self._is_serving = False
         self._dispatcher = Dispatcher(config)
         self._rpcs = RpcDesk(self._dispatcher)
-        self._starts = Starts(self._runs, self._dispatcher, last_stream_id=last_stream_id)
+        stream_ids = StreamIds(last_stream_id)
+        self._starts = Starts(self._runs, self._dispatcher, stream_ids)
         self._sub_flows = SubFlowDesk(self._runs, self._starts)
+        self._schedules = ScheduleDesk(stream_ids)
         self._deliveries = Deliveries(self._dispatcher, self._rpcs, self._sub_flows)
         self._workforce = Workforce(self._dispatcher, self._deliveries)
         self._routes: dict[type[c.Command], Route] = {
             **ClientCommands(self._runs, self._starts, self._rpcs).routes(),
             **WorkerCommands(self._runs, self._deliveries, self._workforce).routes(),
             **self._sub_flows.routes(),
+            **self._schedules.routes(),
             c.Tick: _tick,
             c.BeginServing: self._begin_serving,
             c.BeginShutdown: self._begin_shutdown,
@@ -85,7 +105,7 @@ class Kernel:
         """When `Tick` is due next; None when nothing waits for time."""
         return self._dispatcher.deadlines.next_at() if self._is_serving else None
 
-    def wanted(self, command: c.Command) -> FlowId | RunRef | c.StartFlow | None:
+    def wanted(self, command: c.Command) -> FlowId | RunRef | c.StartFlow | StreamRef | None:
         """What the shell must look up in the log, and `adopt` if it exists, before `handle`; None if nothing.
 
         A start wants the latest run of its Flow ID, and the earlier one that its request started, if any.
@@ -98,6 +118,8 @@ class Kernel:
             if type(command) is c.StartFlow and (latest is None or self._may_repeat(latest, command)):
                 return command
             return command.flow_id if latest is None else None
+        if isinstance(command, _OF_A_SCHEDULE) and self._schedules.get(command.schedule_id) is None:
+            return StreamRef(StreamKind.SCHEDULE, command.schedule_id)
         return None
 
     def _may_repeat(self, latest: RunState, command: c.StartFlow) -> bool:
@@ -113,6 +135,10 @@ class Kernel:
         if state.is_open and self._is_serving:
             raise ValueError(f"run {state.run_id} is open but was not recovered")
         self._runs.add(state)
+
+    def adopt_stream(self, state: StreamState) -> None:
+        """Take over a stream that is not a run's: any before `BeginServing`, one that is closed later."""
+        self._schedules.adopt(state)
 
     def forget(self, run_id: RunId) -> bool:
         """Drop a closed run from memory; False when it must stay, because it is open or an RPC is reading it."""
@@ -134,6 +160,15 @@ class Kernel:
     def runs(self) -> dict[RunId, RunState]:
         """All runs in memory, for inspection. Not to be changed."""
         return self._runs.by_id
+
+    def stream(self, stream_id: StreamId) -> StreamState:
+        """A stream in memory that is not a run's. Not to be changed."""
+        return self._schedules.of_stream(stream_id)
+
+    @property
+    def schedules(self) -> ScheduleDesk:
+        """Schedules, for inspection. Not to be changed."""
+        return self._schedules
 
     @property
     def dispatcher(self) -> Dispatcher:

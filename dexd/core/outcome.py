@@ -8,6 +8,7 @@ from dexd.core.effects import Effect
 from dexd.core.events import Event
 from dexd.core.ids import RunId, StreamId
 from dexd.core.rejections import Rejection
+from dexd.core.schedules.events import ScheduleEvent
 from dexd.core.values import FlowStatus, SkipOutcome
 
 
@@ -19,6 +20,22 @@ class RecordedEvent(msgspec.Struct, frozen=True, gc=False):
     """1-based and gap-free in the stream; shown as the event id of a run's history [HIST-2]."""
     at: int
     event: Event
+
+
+StreamEvent: TypeAlias = ScheduleEvent
+"""An event of a stream that is not a run's; see `dexd.core.streams`."""
+
+
+class RecordedStreamEvent(msgspec.Struct, frozen=True, gc=False):
+    """As `RecordedEvent`, of a stream that is not a run's.
+
+    A type of its own, so that nothing is asked about the events of runs for the sake of these.
+    """
+
+    stream_id: StreamId
+    version: int
+    at: int
+    event: StreamEvent
 
 
 class StartFlowAccepted(msgspec.Struct, frozen=True, gc=False):
@@ -58,6 +75,10 @@ class FlowConfigAccepted(msgspec.Struct, frozen=True, gc=False):
     """The new settings are in the log."""
 
 
+class ScheduleAccepted(msgspec.Struct, frozen=True, gc=False):
+    """The change of the schedule is in the log."""
+
+
 class WorkerDrained(msgspec.Struct, frozen=True, gc=False):
     """What the worker still runs; it finishes that."""
 
@@ -74,7 +95,8 @@ FlowReply: TypeAlias = (
     | StopFlowResult
     | FlowConfigAccepted
 )
-Reply: TypeAlias = FlowReply | WorkerDrained
+ScheduleReply: TypeAlias = ScheduleAccepted
+Reply: TypeAlias = FlowReply | ScheduleReply | WorkerDrained
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -93,3 +115,5 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
 
     Everything of that run in the outcome does; what else is in it waits as ever [DUR-1].
     """
+    stream_events: tuple[RecordedStreamEvent, ...] = ()
+    """Events of streams that are not runs'; appended after `events` in the same transaction."""

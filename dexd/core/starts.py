@@ -4,22 +4,23 @@ from dexd.core.events import FlowStarted
 from dexd.core.flow.decide_flow_retry import decide_flow_retry
 from dexd.core.flow.scheduling import decide_schedule
 from dexd.core.flow.state import RunState
-from dexd.core.ids import TIMEOUT_HANDLER_ID, StreamId
+from dexd.core.ids import TIMEOUT_HANDLER_ID
 from dexd.core.matching.dispatcher import Dispatcher
 from dexd.core.runs import Runs
+from dexd.core.streams import StreamIds
 from dexd.core.turn import Turn
 from dexd.core.values import StepPlan
 
 
 class Starts:
-    """Numbers streams and begins runs."""
+    """Begins runs."""
 
-    __slots__ = ("_dispatcher", "_last_stream_id", "_runs")
+    __slots__ = ("_dispatcher", "_runs", "_stream_ids")
 
-    def __init__(self, runs: Runs, dispatcher: Dispatcher, *, last_stream_id: int) -> None:
+    def __init__(self, runs: Runs, dispatcher: Dispatcher, stream_ids: StreamIds) -> None:
         self._runs = runs
         self._dispatcher = dispatcher
-        self._last_stream_id = last_stream_id
+        self._stream_ids = stream_ids
 
     def begin(self, turn: Turn, started: FlowStarted, start_step: StepPlan | None) -> RunState:
         """Begin the run, with its start Step if it has one."""
@@ -39,8 +40,7 @@ class Starts:
         return run
 
     def _open(self, turn: Turn, started: FlowStarted) -> RunState:
-        self._last_stream_id += 1
-        run = turn.begin(started, StreamId(self._last_stream_id))
+        run = turn.begin(started, self._stream_ids.take())
         self._runs.begin(run)
         if run.timeout_at:
             self.watch_timeout(run)

@@ -26,7 +26,7 @@ from dexd.core.events import (
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.state import RunState
 from dexd.core.ids import TIMEOUT_HANDLER_ID, RunId, StepExecutionId, StreamId
-from dexd.core.outcome import Outcome, RecordedEvent, Reply
+from dexd.core.outcome import Outcome, RecordedEvent, RecordedStreamEvent, Reply
 from dexd.core.rejections import Rejection
 
 
@@ -50,11 +50,12 @@ class Turn:
     become satisfied.
     """
 
-    __slots__ = ("_early", "_effects", "_events", "closed", "now", "touched", "waits")
+    __slots__ = ("_early", "_effects", "_events", "_stream_events", "closed", "now", "touched", "waits")
 
     def __init__(self, now: int) -> None:
         self.now = now
         self._events: list[RecordedEvent] = []
+        self._stream_events: list[RecordedStreamEvent] | None = None
         self._effects: list[Effect] = []
         self._early: RunId | None = None
         self.closed: list[RunState] = []
@@ -93,6 +94,12 @@ class Turn:
         for event in events:
             self.emit(run, event)
 
+    def record(self, event: RecordedStreamEvent) -> None:
+        """Record an event of a stream that is not a run's; who decided it folds it."""
+        if self._stream_events is None:
+            self._stream_events = []
+        self._stream_events.append(event)
+
     def perform(self, effect: Effect) -> None:
         """Owe an effect to the world."""
         self._effects.append(effect)
@@ -118,7 +125,8 @@ class Turn:
 
     def outcome(self, reply: Reply | Rejection | None) -> Outcome:
         """Everything owed."""
-        return Outcome(tuple(self._events), tuple(self._effects), reply, self._early)
+        stream_events = () if self._stream_events is None else tuple(self._stream_events)
+        return Outcome(tuple(self._events), tuple(self._effects), reply, self._early, stream_events)
 
     def follow_early(self, run_id: RunId) -> None:
         """What comes from now on follows an ASYNC result of that run [DUR-2]; not if anything else came before."""

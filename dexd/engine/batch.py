@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from dexd.codec.event_codec import append_stored
-from dexd.codec.state_codec import to_snapshot
+from dexd.codec.state_codec import to_snapshot, to_stream_snapshot
 from dexd.core.effects import Effect
 from dexd.core.flow.state import RunState
-from dexd.core.outcome import RecordedEvent
+from dexd.core.outcome import RecordedEvent, RecordedStreamEvent
 from dexd.core.rejections import Rejection
+from dexd.core.streams import StreamState, summary_of
 from dexd.engine.ports import OnAnswer
-from dexd.log.event_log import Batch, RunRow, Snapshot, StoredEvent, TimerRow
+from dexd.log.event_log import Batch, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
 
 
 class OpenBatch:
@@ -26,6 +27,7 @@ class OpenBatch:
         "last_seq",
         "runs",
         "snapshots",
+        "streams",
         "timers",
     )
 
@@ -41,6 +43,8 @@ class OpenBatch:
         """Rows to write, by stream; the last state of a run in this batch."""
         self.snapshots: dict[int, Snapshot] = {}
         self.timers: dict[tuple[int, str], TimerRow] = {}
+        self.streams: dict[int, StreamRow] = {}
+        """Rows of streams that are not runs'."""
         self.closed: list[RunState] = []
         """Runs that ended; they may leave memory after the commit."""
 
@@ -54,7 +58,7 @@ class OpenBatch:
         """Whether it must go through the log before anything of it is released."""
         return bool(self.events) or self.is_check
 
-    def record(self, events: Sequence[RecordedEvent]) -> None:
+    def record(self, events: Sequence[RecordedEvent | RecordedStreamEvent]) -> None:
         """Append events."""
         self.last_seq = append_stored(self.events, events, self.last_seq)
 
@@ -70,6 +74,14 @@ class OpenBatch:
         """Write a snapshot of the run as it is now."""
         self.snapshots[run.stream_id] = to_snapshot(run)
 
+    def note_stream(self, state: StreamState) -> None:
+        """Write the row of a stream that is not a run's, as the stream is now."""
+        self.streams[state.stream_id] = row_of_stream(state)
+
+    def note_stream_snapshot(self, state: StreamState) -> None:
+        """Write a snapshot of a stream that is not a run's, as it is now."""
+        self.snapshots[state.stream_id] = to_stream_snapshot(state)
+
     def to_append(self) -> Batch:
         """What the log gets."""
         return Batch(
@@ -78,6 +90,7 @@ class OpenBatch:
             list(self.runs.values()),
             list(self.snapshots.values()),
             list(self.timers.values()),
+            list(self.streams.values()),
         )
 
     def refuse(self, rejection: Rejection) -> None:
@@ -100,4 +113,12 @@ def row_of(run: RunState) -> RunRow:
         run.error_type,
         run.error_message,
         run.start_request_id,
+    )
+
+
+def row_of_stream(state: StreamState) -> StreamRow:
+    """The row of a stream that is not a run's, as it is now [ARCH-10]."""
+    summary = summary_of(state)
+    return StreamRow(
+        state.stream_id, summary.kind, summary.name, summary.status, summary.created_at, is_closed=summary.is_closed
     )

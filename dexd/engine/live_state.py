@@ -3,19 +3,20 @@
 It is thrown away and built again from the log when a commit was refused: nothing in it may outlive that [ARCH-4].
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dexd.core.commands import Command, StartFlow
 from dexd.core.config import KernelConfig
 from dexd.core.events import FlowClosed, FlowStarted, StepDispatched
 from dexd.core.flow.wakeups import WAKE_UP_EVENTS
-from dexd.core.outcome import Outcome, RecordedEvent, Reply
+from dexd.core.kernel import StreamRef
+from dexd.core.outcome import Outcome, RecordedEvent, RecordedStreamEvent, Reply
 from dexd.core.rejections import Rejection
 from dexd.engine.commits import Commits
 from dexd.engine.early_effects import EarlyEffects
 from dexd.engine.mailbox import Letter
 from dexd.engine.pending_timers import PendingTimers
-from dexd.engine.recovery import rebuild_kernel
+from dexd.engine.recovery import rebuild_kernel, restore_stream
 from dexd.engine.run_cache import RunCache
 from dexd.engine.waits import Waits
 from dexd.log.event_log import EventLog
@@ -24,7 +25,7 @@ from dexd.log.event_log import EventLog
 class LiveState:
     """Decides about commands, and puts what is owed for them into the open batch."""
 
-    __slots__ = ("_commits", "_early", "_snapshot_every", "_timers", "_waits", "kernel", "runs")
+    __slots__ = ("_commits", "_early", "_log", "_snapshot_every", "_timers", "_waits", "kernel", "runs")
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class LiveState:
         """
         self.kernel = rebuild_kernel(log, config)
         self.runs = RunCache(log, self.kernel)
+        self._log = log
         self._timers = PendingTimers(self.kernel.runs.values())
         self._commits = commits
         self._early = early
@@ -65,10 +67,18 @@ class LiveState:
         """Decide about a command; gives the reply, which may leave with the open batch."""
         wanted = self.kernel.wanted(command)
         if wanted is not None:
-            self.runs.look_up(wanted)
+            if isinstance(wanted, StreamRef):
+                self._look_up_stream(wanted)
+            else:
+                self.runs.look_up(wanted)
         outcome = self.kernel.handle(command, now=now)
         self._collect(outcome)
         return outcome.reply
+
+    def _look_up_stream(self, wanted: StreamRef) -> None:
+        stored = self._log.stream_by_name(wanted.kind, wanted.name)
+        if stored is not None:
+            self.kernel.adopt_stream(restore_stream(self._log, stored))
 
     def _collect(self, outcome: Outcome) -> None:
         batch = self._commits.open
@@ -76,6 +86,8 @@ class LiveState:
         batch.effects.extend(outcome.effects if early is None else self._early.sort(outcome, early))
         events = outcome.events
         batch.record(events)
+        if outcome.stream_events:
+            self._collect_streams(outcome.stream_events)
         has_part_waits = self._waits.has_part_waits
         for recorded in events:
             kind = type(recorded.event)
@@ -87,6 +99,16 @@ class LiveState:
                 self._follow(recorded)
             if not recorded.version % self._snapshot_every:
                 batch.note_snapshot(self.runs.of_stream(recorded.stream_id))
+
+    def _collect_streams(self, events: Sequence[RecordedStreamEvent]) -> None:
+        """Write events of streams that are not runs', and what is derived from them."""
+        batch = self._commits.open
+        batch.record(events)
+        for state in {event.stream_id: self.kernel.stream(event.stream_id) for event in events}.values():
+            batch.note_stream(state)
+        for recorded in events:
+            if not recorded.version % self._snapshot_every:
+                batch.note_stream_snapshot(self.kernel.stream(recorded.stream_id))
 
     def _follow(self, recorded: RecordedEvent) -> None:
         """Keep what is derived from events up to date."""

@@ -1,4 +1,4 @@
-"""Projections made anew from the events alone: rows of runs, pending timers, snapshots [ARCH-10].
+"""Projections made anew from the events alone: rows of runs and other streams, pending timers, snapshots [ARCH-10].
 
 The server does it when it finds rows in another form than it writes, after an upgrade; `dex log rebuild` when they are
 damaged.
@@ -9,15 +9,16 @@ from collections.abc import Callable, Iterator
 import msgspec
 import structlog
 
-from dexd.codec.event_codec import from_stored
-from dexd.codec.state_codec import to_snapshot
+from dexd.codec.event_codec import from_stored, is_of_run, stream_event_from_stored
+from dexd.codec.state_codec import to_snapshot, to_stream_snapshot
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.state import RunState
-from dexd.engine.batch import row_of
+from dexd.core.streams import StreamState, evolve_stream
+from dexd.engine.batch import row_of, row_of_stream
 from dexd.engine.pending_timers import timer_rows
 from dexd.engine.recovery import PAGE_EVENTS, all_events
 from dexd.log.errors import LogDamagedError
-from dexd.log.event_log import EventLog, Projections, RunRow, Snapshot, StoredEvent, TimerRow
+from dexd.log.event_log import EventLog, Projections, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
 
 PROJECTION_VERSION = 1
 """Raised whenever rows get other content than before for the same events."""
@@ -33,6 +34,8 @@ class Rebuilt(msgspec.Struct, frozen=True):
     runs: int
     timers: int
     snapshots: int
+    streams: int = 0
+    """Streams that are not runs'."""
 
 
 def refresh_projections(log: EventLog) -> None:
@@ -65,17 +68,24 @@ def rebuild_projections(log: EventLog, advance: Callable[[int], None]) -> Rebuil
     runs: list[RunRow] = []
     timers: list[TimerRow] = []
     snapshots: list[Snapshot] = []
+    streams: list[StreamRow] = []
     events = 0
     for stream_id, version in _stream_lengths(log, advance).items():
+        events += version
+        advance(version)
+        if not is_of_run(log.read_stream(stream_id, 1, 1)[0]):
+            state = _folded_stream(log, stream_id)
+            streams.append(row_of_stream(state))
+            if not state.is_closed and state.version >= SNAPSHOT_FROM_EVENTS:
+                snapshots.append(to_stream_snapshot(state))
+            continue
         run = _folded(log, stream_id)
         runs.append(row_of(run))
         timers += timer_rows(run)
         if run.is_open and run.version >= SNAPSHOT_FROM_EVENTS:
             snapshots.append(to_snapshot(run))
-        events += version
-        advance(version)
-    log.replace_projections(Projections(PROJECTION_VERSION, runs, snapshots, timers))
-    return Rebuilt(events, len(runs), len(timers), len(snapshots))
+    log.replace_projections(Projections(PROJECTION_VERSION, runs, snapshots, timers, streams))
+    return Rebuilt(events, len(runs), len(timers), len(snapshots), len(streams))
 
 
 def _stream_lengths(log: EventLog, advance: Callable[[int], None]) -> dict[int, int]:
@@ -101,8 +111,23 @@ def _folded(log: EventLog, stream_id: int) -> RunState:
         for stored in all_events(log, stream_id):
             run = evolve(run, from_stored(stored))
     except (LookupError, TypeError, ValueError) as error:
-        # What events that cannot follow each other do to the fold.
-        version = 0 if run is None else run.version
-        raise LogDamagedError(f"stream {stream_id} cannot be folded after event {version}: {error!r}") from error
+        raise _unfoldable(stream_id, run, error) from error
     assert run is not None, "the stream has events"
     return run
+
+
+def _folded_stream(log: EventLog, stream_id: int) -> StreamState:
+    state: StreamState | None = None
+    try:
+        for stored in all_events(log, stream_id):
+            state = evolve_stream(state, stream_event_from_stored(stored))
+    except (LookupError, TypeError, ValueError) as error:
+        raise _unfoldable(stream_id, state, error) from error
+    assert state is not None, "the stream has events"
+    return state
+
+
+def _unfoldable(stream_id: int, state: RunState | StreamState | None, error: Exception) -> LogDamagedError:
+    """What events that cannot follow each other do to the fold."""
+    version = 0 if state is None else state.version
+    return LogDamagedError(f"stream {stream_id} cannot be folded after event {version}: {error!r}")

@@ -75,6 +75,20 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
     payload: bytes
 
 
+class StreamRow(msgspec.Struct, frozen=True, gc=False):
+    """Projection of a stream that is not a run's, written in the transaction of its events [ARCH-10]."""
+
+    stream_id: int
+    kind: str
+    """What it belongs to, as `schedule`."""
+    name: str
+    """Names at most one open stream of the kind."""
+    status: int
+    created_at: int
+    is_closed: bool = False
+    """A restart does not need it."""
+
+
 class Batch(msgspec.Struct, frozen=True, gc=False):
     """Everything of one transaction. Either all of it is durable after `append`, or none."""
 
@@ -88,6 +102,8 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     snapshots: Sequence[Snapshot] = ()
     timers: Sequence[TimerRow] = ()
     """Rows to put in place of those of the same Step executions; at most one per Step execution."""
+    streams: Sequence[StreamRow] = ()
+    """Rows to insert, or to replace the stream's row with; at most one per stream."""
 
 
 class Projections(msgspec.Struct, frozen=True, gc=False):
@@ -98,6 +114,15 @@ class Projections(msgspec.Struct, frozen=True, gc=False):
     runs: Sequence[RunRow]
     snapshots: Sequence[Snapshot]
     timers: Sequence[TimerRow]
+    streams: Sequence[StreamRow] = ()
+
+
+class StoredStream(msgspec.Struct, frozen=True, gc=False):
+    """What recovery needs of a stream that is not a run's: its row, its snapshot if any, and the events after it."""
+
+    row: StreamRow
+    snapshot: Snapshot | None
+    events: Sequence[StoredEvent]
 
 
 class StoredRun(msgspec.Struct, frozen=True, gc=False):
@@ -190,6 +215,18 @@ class EventLog(Protocol):
 
     def pending_timers(self, stream_id: int) -> Sequence[TimerRow]:
         """Timer rows of a run, by Step execution ID."""
+        ...
+
+    def open_streams(self) -> Sequence[StoredStream]:
+        """Every stream that is not a run's and not closed, in the order of creation, with what is needed to fold it."""
+        ...
+
+    def stream_by_name(self, kind: str, name: str) -> StoredStream | None:
+        """The newest stream of that kind and name, closed or not, ready to fold."""
+        ...
+
+    def list_streams(self, kind: str, before_stream_id: int, limit: int) -> Sequence[StreamRow]:
+        """Rows of a kind, newest first, with a smaller stream ID; 0 starts at the newest."""
         ...
 
     def read_stream(

@@ -18,6 +18,8 @@ from dexd.log.event_log import (
     Snapshot,
     StoredEvent,
     StoredRun,
+    StoredStream,
+    StreamRow,
     TimerRow,
 )
 
@@ -36,6 +38,8 @@ class MemoryLog:
         self._snapshots: dict[int, Snapshot] = {}
         self._timers: dict[int, dict[str, TimerRow]] = {}
         """Timer rows of each stream by Step execution."""
+        self._others: dict[int, StreamRow] = {}
+        """Rows of streams that are not runs', by stream."""
         self._projection_version = 0
         self._last_stream_id = 0
 
@@ -57,19 +61,23 @@ class MemoryLog:
 
     def replace_projections(self, projections: Projections) -> None:
         self._runs, self._stream_ids, self._flows, self._snapshots, self._timers = {}, {}, {}, {}, {}
+        self._others = {}
         self._projection_version = projections.version
         self._keep(projections.runs, projections.snapshots, projections.timers)
+        self._keep_streams(projections.streams)
 
     def append(self, batch: Batch) -> None:
         """Check all of the batch before any of it is kept, which is what makes it atomic."""
         check_continuity(batch, self.last_seq)
         self._check_versions(batch.events)
         self._check_run_ids(batch.runs)
+        self._check_names(batch.streams)
         for event in batch.events:
             self._events.append(event)
             self._streams.setdefault(event.stream_id, []).append(event)
             self._last_stream_id = max(self._last_stream_id, event.stream_id)
         self._keep(batch.runs, batch.snapshots, batch.timers)
+        self._keep_streams(batch.streams)
 
     def open_runs(self) -> Iterator[StoredRun]:
         open_streams = [stream_id for stream_id, row in sorted(self._runs.items()) if not row.closed_at]
@@ -103,6 +111,17 @@ class MemoryLog:
     def pending_timers(self, stream_id: int) -> Sequence[TimerRow]:
         return [row for _, row in sorted(self._timers.get(stream_id, {}).items())]
 
+    def open_streams(self) -> Sequence[StoredStream]:
+        return [self._stored_stream(row) for _, row in sorted(self._others.items()) if not row.is_closed]
+
+    def stream_by_name(self, kind: str, name: str) -> StoredStream | None:
+        newest = next((row for row in self._newest_streams(kind) if row.name == name), None)
+        return None if newest is None else self._stored_stream(newest)
+
+    def list_streams(self, kind: str, before_stream_id: int, limit: int) -> Sequence[StreamRow]:
+        rows = (row for row in self._newest_streams(kind) if not before_stream_id or row.stream_id < before_stream_id)
+        return list(islice(rows, limit))
+
     def read_stream(
         self, stream_id: int, from_version: int, limit: int, types: Iterable[str] = ()
     ) -> Sequence[StoredEvent]:
@@ -130,6 +149,30 @@ class MemoryLog:
         for row in rows:
             if self._stream_ids.get(row.run_id, row.stream_id) != row.stream_id:
                 raise SequenceConflictError(f"run {row.run_id} is stream {self._stream_ids[row.run_id]} already")
+
+    def _check_names(self, rows: Sequence[StreamRow]) -> None:
+        named = {(row.kind, row.name): row.stream_id for row in self._others.values() if not row.is_closed}
+        for row in rows:
+            key = (row.kind, row.name)
+            if row.is_closed:
+                named.pop(key, None)
+            elif named.setdefault(key, row.stream_id) != row.stream_id:
+                raise SequenceConflictError(f"{row.kind} {row.name!r} is open already")
+
+    def _newest_streams(self, kind: str) -> Iterator[StreamRow]:
+        return (row for _, row in sorted(self._others.items(), reverse=True) if row.kind == kind)
+
+    def _keep_streams(self, rows: Iterable[StreamRow]) -> None:
+        for row in rows:
+            self._others[row.stream_id] = row
+            self._last_stream_id = max(self._last_stream_id, row.stream_id)
+
+    def _stored_stream(self, row: StreamRow) -> StoredStream:
+        snapshot = self._snapshots.get(row.stream_id)
+        folded = 0 if snapshot is None else snapshot.version
+        return StoredStream(
+            row, snapshot, [event for event in self._streams.get(row.stream_id, ()) if event.version > folded]
+        )
 
     def _keep(self, runs: Iterable[RunRow], snapshots: Iterable[Snapshot], timers: Iterable[TimerRow]) -> None:
         for row in runs:

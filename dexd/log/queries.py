@@ -14,6 +14,7 @@ _RUN = (
 )
 _SNAPSHOT = "stream_id, version, state_version, payload"
 _TIMER = "stream_id, step_execution_id, at"
+_STREAM = "stream_id, kind, name, status, created_at, is_closed"
 
 # ---- transactions and writing ---------------------------------------------------------------------------------------
 
@@ -75,13 +76,22 @@ def put_timers(rows: int) -> str:
 
 
 @cache
+def put_streams(rows: int) -> str:
+    """Insert rows of streams that are not runs', or bring existing ones up to date."""
+    return f"""
+        INSERT INTO streams ({_STREAM}) VALUES {_placeholders(6, rows)}
+        ON CONFLICT (stream_id) DO UPDATE SET status = excluded.status, is_closed = excluded.is_closed
+    """
+
+
+@cache
 def remove_timers(rows: int) -> str:
     """Take the timer rows of Step executions away."""
     keys = _placeholders(2, rows)
     return f"DELETE FROM pending_timers WHERE (stream_id, step_execution_id) IN (VALUES {keys})"
 
 
-REMOVE_PROJECTIONS = ("DELETE FROM runs", "DELETE FROM snapshots", "DELETE FROM pending_timers")
+REMOVE_PROJECTIONS = ("DELETE FROM runs", "DELETE FROM snapshots", "DELETE FROM pending_timers", "DELETE FROM streams")
 NOTE_PROJECTIONS = "UPDATE projections SET version = ?"
 
 
@@ -96,7 +106,8 @@ LAST_EVENT = "SELECT seq, at FROM events ORDER BY seq DESC LIMIT 1"
 LAST_STREAM_ID = """
     SELECT max(
         coalesce((SELECT max(stream_id) FROM events), 0),
-        coalesce((SELECT max(stream_id) FROM runs), 0)
+        coalesce((SELECT max(stream_id) FROM runs), 0),
+        coalesce((SELECT max(stream_id) FROM streams), 0)
     )
 """
 
@@ -172,6 +183,29 @@ LIST_RUNS = f"""
 """
 
 PENDING_TIMERS = f"SELECT {_TIMER} FROM pending_timers WHERE stream_id = ? ORDER BY step_execution_id"
+
+# ---- streams that are not runs' ------------------------------------------------------------------------------------
+
+_STREAM_WITH_SNAPSHOT = f"""
+    SELECT
+        {", ".join(f"streams.{column}" for column in _STREAM.split(", "))},
+        {", ".join(f"snapshots.{column}" for column in _SNAPSHOT.split(", "))}
+    FROM streams {{how}}
+    LEFT JOIN snapshots ON snapshots.stream_id = streams.stream_id
+"""
+OPEN_STREAMS = f"""
+    {_STREAM_WITH_SNAPSHOT.format(how="INDEXED BY streams_open")}
+    WHERE NOT streams.is_closed ORDER BY streams.stream_id
+"""
+STREAM_BY_NAME = f"""
+    {_STREAM_WITH_SNAPSHOT.format(how="INDEXED BY streams_by_name")}
+    WHERE streams.kind = ? AND streams.name = ? ORDER BY streams.stream_id DESC LIMIT 1
+"""
+LIST_STREAMS = f"""
+    SELECT {_STREAM} FROM streams
+    WHERE kind = ? AND stream_id < coalesce(nullif(?, 0), 9223372036854775807)
+    ORDER BY stream_id DESC LIMIT ?
+"""
 
 # ---- events ------------------------------------------------------------------------------------------------------
 

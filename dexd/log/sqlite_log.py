@@ -68,6 +68,7 @@ class SqliteLog(SqliteReader):
         statements += _inserts(queries.put_runs, projections.runs)
         statements += _inserts(queries.put_snapshots, projections.snapshots)
         statements += _inserts(queries.put_timers, projections.timers)
+        statements += _inserts(queries.put_streams, projections.streams)
         statements.append((queries.NOTE_PROJECTIONS, (projections.version,)))
         try:
             self._write(statements)
@@ -134,7 +135,9 @@ def _statements(batch: Batch) -> Iterator[Statement]:
     if batch.timers:
         yield from _inserts(queries.put_timers, [row for row in batch.timers if row.at])
         yield from _removals([row for row in batch.timers if not row.at])
-    if not (batch.events or batch.runs or batch.snapshots or batch.timers):
+    if batch.streams:
+        yield from _inserts(queries.put_streams, batch.streams)
+    if not (batch.events or batch.runs or batch.snapshots or batch.timers or batch.streams):
         yield queries.PROBE, ()
 
 
@@ -152,4 +155,5 @@ def _inserts(text_of: Callable[[int], str], rows: Sequence[msgspec.Struct]) -> I
 
 def _size_bytes(batch: Batch) -> int:
     payloads = sum(len(event.payload) for event in batch.events) + sum(len(row.payload) for row in batch.snapshots)
-    return payloads + _ROW_BYTES * (len(batch.events) + len(batch.runs) + len(batch.snapshots) + len(batch.timers))
+    rows = len(batch.events) + len(batch.runs) + len(batch.snapshots) + len(batch.timers) + len(batch.streams)
+    return payloads + _ROW_BYTES * rows

@@ -24,6 +24,8 @@ from dexd.log.event_log import (
     Snapshot,
     StoredEvent,
     StoredRun,
+    StoredStream,
+    StreamRow,
     TimerRow,
 )
 from dexd.log.sqlite_errors import reading_error
@@ -35,6 +37,7 @@ _NO_LIMIT = -1
 """What LIMIT takes for all; a tail is as long as the distance between two snapshots."""
 
 _RUN_COLUMNS = len(RunRow.__struct_fields__)
+_STREAM_COLUMNS = len(StreamRow.__struct_fields__)
 
 
 class SqliteReader:
@@ -111,6 +114,17 @@ class SqliteReader:
     def pending_timers(self, stream_id: int) -> Sequence[TimerRow]:
         return [TimerRow(*row) for row in self._rows(queries.PENDING_TIMERS, (stream_id,))]
 
+    def open_streams(self) -> Sequence[StoredStream]:
+        return self._stored_streams(queries.OPEN_STREAMS, ())
+
+    def stream_by_name(self, kind: str, name: str) -> StoredStream | None:
+        found = self._stored_streams(queries.STREAM_BY_NAME, (kind, name))
+        return found[0] if found else None
+
+    def list_streams(self, kind: str, before_stream_id: int, limit: int) -> Sequence[StreamRow]:
+        rows = self._rows(queries.LIST_STREAMS, (kind, before_stream_id, limit))
+        return [_stream_row(row) for row in rows]
+
     def read_stream(
         self, stream_id: int, from_version: int, limit: int, types: Iterable[str] = ()
     ) -> Sequence[StoredEvent]:
@@ -153,6 +167,24 @@ class SqliteReader:
             raise self._error(error) from error
         return _stored_run(row, [StoredEvent(*event) for event in events])
 
+    def _stored_streams(self, statement: str, key: Parameters) -> list[StoredStream]:
+        """Read streams with their tails, all as of one commit."""
+        reader = self._reader()
+        found: list[StoredStream] = []
+        try:
+            reader.execute(queries.BEGIN_READING)
+            try:
+                for row in reader.execute(statement, key).fetchall():
+                    snapshot = None if row[_STREAM_COLUMNS] is None else Snapshot(*row[_STREAM_COLUMNS:])
+                    tail = (row[0], 1 if snapshot is None else snapshot.version + 1, _NO_LIMIT)
+                    events = [StoredEvent(*event) for event in reader.execute(queries.READ_STREAM, tail)]
+                    found.append(StoredStream(_stream_row(row), snapshot, events))
+            finally:
+                reader.execute(queries.COMMIT)
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+        return found
+
     def _rows(self, statement: str, parameters: Parameters) -> list[Row]:
         try:
             return self._reader().execute(statement, parameters).fetchall()
@@ -188,6 +220,11 @@ def listed_run(row: Row) -> ListedRun:
 def list_parameters(selection: RunFilter, limit: int) -> dict[str, object]:
     """Parameters of `queries.LIST_RUNS`."""
     return {**msgspec.structs.asdict(selection), "limit": limit}
+
+
+def _stream_row(row: Row) -> StreamRow:
+    stream_id, kind, name, status, created_at, is_closed = row[:_STREAM_COLUMNS]
+    return StreamRow(stream_id, kind, name, status, created_at, bool(is_closed))
 
 
 def _stored_run(row: Row, events: Sequence[StoredEvent]) -> StoredRun:

@@ -158,12 +158,14 @@ def merge(batches: Sequence[Batch]) -> Batch:
     runs = {row.stream_id: row for batch in batches for row in batch.runs}
     snapshots = {row.stream_id: row for batch in batches for row in batch.snapshots}
     timers = {(row.stream_id, row.step_execution_id): row for batch in batches for row in batch.timers}
+    streams = {row.stream_id: row for batch in batches for row in batch.streams}
     return Batch(
         batches[0].expected_seq,
         [event for batch in batches for event in batch.events],
         tuple(runs.values()),
         tuple(snapshots.values()),
         tuple(timers.values()),
+        tuple(streams.values()),
     )
 
 

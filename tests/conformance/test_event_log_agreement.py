@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from dexd.log.errors import LogError, SequenceConflictError
-from dexd.log.event_log import Batch, EventLog, RunFilter, RunRow, Snapshot, StoredEvent, TimerRow
+from dexd.log.event_log import Batch, EventLog, RunFilter, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
 from dexd.log.memory_log import MemoryLog
 from dexd.log.sqlite_log import SqliteLog
 
@@ -54,7 +54,11 @@ class LogMachine(RuleBasedStateMachine):
             TimerRow(stream_id, step_id, data.draw(st.integers(0, 3)))
             for stream_id, step_id in data.draw(st.sets(st.tuples(STREAMS, STEP_IDS)).map(sorted))
         ]
-        self._do(Batch(last_seq, events, rows, snapshots, timers))
+        others = [
+            StreamRow(100 + number, "schedule", f"s{number}", 1, 5, data.draw(st.booleans()))
+            for number in sorted(data.draw(st.sets(st.integers(1, 3))))
+        ]
+        self._do(Batch(last_seq, events, rows, snapshots, timers, others))
         self.versions = versions
         self.rows.update((row.stream_id, row) for row in rows)
 
@@ -79,6 +83,23 @@ class LogMachine(RuleBasedStateMachine):
             last_seq = self.memory.last_seq
             new = StoredEvent(last_seq + 1, 7, 1, 1, "FlowStarted", 1, b"")
             assert self._refused(Batch(last_seq, [new], [msgspec.structs.replace(row, stream_id=7)]))
+
+    @rule(number=st.integers(1, 3), is_closed=st.booleans())
+    def append_a_name_twice(self, number: int, is_closed: bool) -> None:
+        last_seq = self.memory.last_seq
+        row = StreamRow(200, "schedule", f"s{number}", 1, 5, is_closed)
+        open_names = {stored.row.name for stored in self.memory.open_streams() if stored.row.stream_id < 200}
+        if not is_closed and row.name in open_names:
+            assert self._refused(Batch(last_seq, [], streams=[row]))
+
+    @rule(name=st.sampled_from(["s1", "s2", "s9"]), before=st.integers(0, 103), limit=st.integers(0, 3))
+    def read_other_streams(self, name: str, before: int, limit: int) -> None:
+        for log in (self.memory, self.sqlite):
+            assert list(log.open_streams()) == list(self.memory.open_streams())
+            assert log.stream_by_name("schedule", name) == self.memory.stream_by_name("schedule", name)
+            listed = list(self.memory.list_streams("schedule", before, limit))
+            assert list(log.list_streams("schedule", before, limit)) == listed
+            assert list(log.list_streams("other", before, limit)) == []
 
     @rule()
     def restart(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dexd.log.event_log import Batch, EventLog, RunRow, Snapshot, StoredEvent, TimerRow
+from dexd.log.event_log import Batch, EventLog, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
 
 RUNNING, COMPLETED = 1, 2
 
@@ -29,11 +29,12 @@ class LogAuthor:
         runs: Sequence[RunRow] = (),
         snapshots: Sequence[Snapshot] = (),
         timers: Sequence[TimerRow] = (),
+        streams: Sequence[StreamRow] = (),
     ) -> Batch:
         """Continue the log with these events."""
         last_seq = self._log.last_seq
         numbered = [msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(events, last_seq + 1)]
-        return Batch(last_seq, numbered, runs, snapshots, timers)
+        return Batch(last_seq, numbered, runs, snapshots, timers, streams)
 
     def append(
         self,
@@ -41,9 +42,10 @@ class LogAuthor:
         runs: Sequence[RunRow] = (),
         snapshots: Sequence[Snapshot] = (),
         timers: Sequence[TimerRow] = (),
+        streams: Sequence[StreamRow] = (),
     ) -> Batch:
         """Append a batch and give it back."""
-        batch = self.batch(*events, runs=runs, snapshots=snapshots, timers=timers)
+        batch = self.batch(*events, runs=runs, snapshots=snapshots, timers=timers, streams=streams)
         self._log.append(batch)
         return batch
 

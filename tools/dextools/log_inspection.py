@@ -5,14 +5,15 @@ Works on the log port, so it sees what the server would see; how a log is opened
 
 from collections.abc import Iterator
 
-from dexd.codec.event_codec import from_stored
+from dexd.codec.event_codec import from_stored, stream_event_from_stored
 from dexd.codec.history_view import HistoryView
 from dexd.codec.views import HistoryEntry
 from dexd.core.config import KernelConfig
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.state import RunState
-from dexd.core.outcome import RecordedEvent
-from dexd.log.event_log import EventLog, RunFilter, RunRow
+from dexd.core.outcome import RecordedEvent, RecordedStreamEvent
+from dexd.core.streams import StreamKind
+from dexd.log.event_log import EventLog, RunFilter, RunRow, StreamRow
 
 PAGE_EVENTS = 1_000
 """Events and rows read at a time."""
@@ -30,6 +31,22 @@ def listed_runs(log: EventLog) -> Iterator[RunRow]:
     while page := log.list_runs(RunFilter(before_stream_id=before_stream_id), PAGE_EVENTS):
         yield from (listed.row for listed in page)
         before_stream_id = page[-1].row.stream_id
+
+
+def listed_streams(log: EventLog, kind: StreamKind) -> Iterator[StreamRow]:
+    """Every stream of a kind that is not a run's, newest first."""
+    before_stream_id = 0
+    while page := log.list_streams(kind, before_stream_id, PAGE_EVENTS):
+        yield from page
+        before_stream_id = page[-1].stream_id
+
+
+def recorded_stream_events(log: EventLog, stream_id: int) -> Iterator[RecordedStreamEvent]:
+    """All events of a stream that is not a run's, decoded and in today's form."""
+    version = 1
+    while page := log.read_stream(stream_id, version, PAGE_EVENTS):
+        yield from map(stream_event_from_stored, page)
+        version = page[-1].version + 1
 
 
 def recorded_events(log: EventLog, stream_id: int) -> Iterator[RecordedEvent]:

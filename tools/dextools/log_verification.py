@@ -9,18 +9,21 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from dexd.codec.state_codec import from_snapshot, to_snapshot
+from dexd.codec.event_codec import is_of_run
+from dexd.codec.state_codec import from_snapshot, stream_from_snapshot, to_snapshot, to_stream_snapshot
 from dexd.core.events import Event, FlowClosed, FlowStarted
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.state import RunState, StepPhase
 from dexd.core.flow.transitions import is_flow_transition, is_step_transition
 from dexd.core.ids import StepExecutionId
 from dexd.core.outcome import RecordedEvent
+from dexd.core.streams import StreamKind, StreamState, evolve_stream, summary_of
 from dexd.core.values import FlowStatus
+from dexd.engine.batch import row_of_stream
 from dexd.engine.pending_timers import timer_rows
 from dexd.log.errors import LogDamagedError
-from dexd.log.event_log import EventLog, RunRow, Snapshot, StoredEvent, StoredRun
-from dextools.log_inspection import PAGE_EVENTS, listed_runs, recorded_events
+from dexd.log.event_log import EventLog, RunRow, Snapshot, StoredEvent, StoredRun, StoredStream
+from dextools.log_inspection import PAGE_EVENTS, listed_runs, listed_streams, recorded_events, recorded_stream_events
 
 FAULTS_MAX = 1_000
 """Faults listed by name; a log that has more is not repaired by reading about them."""
@@ -40,6 +43,8 @@ class LogReport:
 
     events: int = 0
     runs: int = 0
+    streams: int = 0
+    """Streams that are not runs', as those of schedules."""
     snapshots: int = 0
     fault_count: int = 0
     faults: list[Fault] = field(default_factory=list)
@@ -64,9 +69,17 @@ def verify_log(log: EventLog, advance: Callable[[int], None]) -> LogReport:
     for row in listed_runs(log):
         if row.stream_id not in last_versions:
             report.add(row.run_id, "the projection lists the run, the log has no event of it")
+    for kind in StreamKind:
+        for stream in listed_streams(log, kind):
+            if stream.stream_id not in last_versions:
+                report.add(f"{kind} {stream.name!r}", "the projection lists it, the log has no event of it")
     for stream_id, version in last_versions.items():
-        report.runs += 1
-        _verify_run(log, stream_id, report)
+        if is_of_run(log.read_stream(stream_id, 1, 1)[0]):
+            report.runs += 1
+            _verify_run(log, stream_id, report)
+        else:
+            report.streams += 1
+            _verify_stream(log, stream_id, report)
         advance(version)
     return report
 
@@ -117,6 +130,40 @@ def _verify_run(log: EventLog, stream_id: int, report: LogReport) -> None:
     for name, stored, folded in _differences(found.row, state):
         report.add(state.run_id, f"the projection says {name} is {stored!r}, replay says {folded!r}")
     _verify_timers(log, state, report)
+
+
+def _verify_stream(log: EventLog, stream_id: int, report: LogReport) -> None:
+    """Fold a stream that is not a run's from its first event, and compare its snapshot on the way and its row."""
+    state: StreamState | None = None
+    found: StoredStream | None = None
+    try:
+        for recorded in recorded_stream_events(log, stream_id):
+            is_first = state is None
+            state = evolve_stream(state, recorded)
+            if is_first:
+                summary = summary_of(state)
+                found = log.stream_by_name(summary.kind, summary.name)
+            snapshot = None if found is None or found.row.stream_id != stream_id else found.snapshot
+            if snapshot is not None and snapshot.version == recorded.version:
+                _verify_stream_snapshot(snapshot, state, report)
+    except (LogDamagedError, LookupError, TypeError, ValueError) as error:
+        last = 0 if state is None else state.version
+        report.add(f"stream {stream_id}", f"replay stops after event {last}: {error!r}")
+        return
+    assert state is not None, "the stream has events"
+    row = row_of_stream(state)
+    stored = next(iter(log.list_streams(row.kind, stream_id + 1, 1)), None)
+    if stored != row:
+        report.add(f"{row.kind} {row.name!r}", f"the projection says {stored}, replay says {row}")
+
+
+def _verify_stream_snapshot(snapshot: Snapshot, state: StreamState, report: LogReport) -> None:
+    report.snapshots += 1
+    summary = summary_of(state)
+    restored = stream_from_snapshot(summary.kind, snapshot)
+    if restored is not None and to_stream_snapshot(state).payload != snapshot.payload:
+        where = f"{summary.kind} {summary.name!r}"
+        report.add(where, f"its snapshot of event {snapshot.version} differs from replay")
 
 
 def _verify_timers(log: EventLog, state: RunState, report: LogReport) -> None:

@@ -9,15 +9,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dexd.codec.event_codec import append_stored, from_stored
-from dexd.codec.state_codec import STATE_VERSION, from_snapshot, to_snapshot
+from dexd.codec.event_codec import append_stored, from_stored, is_of_run, stream_event_from_stored
+from dexd.codec.state_codec import (
+    STATE_VERSION,
+    STREAM_STATE_VERSIONS,
+    from_snapshot,
+    stream_from_snapshot,
+    to_snapshot,
+    to_stream_snapshot,
+)
 from dexd.codec.upcast import EVENT_VERSIONS, UPCASTERS, UnknownEventError, UpcastChain
 from dexd.core.events import EVENT_TYPES, Event, FlowStarted, StepScheduled
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, RequestId, RunId, StepExecutionId, StreamId
-from dexd.core.outcome import RecordedEvent
+from dexd.core.outcome import RecordedEvent, RecordedStreamEvent, StreamEvent
+from dexd.core.streams import STREAM_EVENT_TYPES, STREAM_STATE_TYPES, StreamKind, evolve_stream
 from dexd.log.event_log import Snapshot, StoredEvent
+from tests.support.schedule_builders import schedule_created
 
 STARTED = FlowStarted(FlowId("f"), RunId("r"), "Order", 1, RequestId("q"), b"\0\1", 5, (("a", b"1"),))
 SCHEDULED = StepScheduled(StepExecutionId("Begin-1"), "Begin", 1, "", b"7", False)
@@ -36,6 +45,33 @@ def test_every_event_survives_the_log(event_type: type[Event], data: st.DataObje
     assert (stored.seq, stored.stream_id, stored.version, stored.at) == (17, 3, 2, 1_000)
     assert (stored.type, stored.type_version) == (event_type.__name__, EVENT_VERSIONS[event_type.__name__])
     assert from_stored(stored) == recorded
+
+
+@pytest.mark.parametrize("event_type", STREAM_EVENT_TYPES, ids=lambda event_type: event_type.__name__)
+@settings(max_examples=10)
+@given(data=st.data())
+def test_every_event_of_another_stream_survives_the_log(event_type: type[StreamEvent], data: st.DataObject) -> None:
+    """[ARCH-9, SCHED-1] Their names are their own, so that a stream's first event tells what it belongs to."""
+    recorded = RecordedStreamEvent(StreamId(3), 2, 1_000, data.draw(_struct(event_type)))
+    rows: list[StoredEvent] = []
+    append_stored(rows, [recorded], 0)
+    assert rows[0].type == event_type.__name__
+    assert stream_event_from_stored(rows[0]) == recorded
+    assert not is_of_run(rows[0])
+    with pytest.raises(UnknownEventError, match="another kind"):
+        from_stored(rows[0])
+
+
+def test_event_of_a_run_is_in_no_other_stream() -> None:
+    """[ARCH-9]"""
+    rows: list[StoredEvent] = []
+    append_stored(rows, [RecordedEvent(StreamId(3), 1, 1_000, STARTED)], 0)
+    assert is_of_run(rows[0])
+    with pytest.raises(UnknownEventError, match="another kind"):
+        stream_event_from_stored(rows[0])
+    assert len({kind.__name__ for kind in (*EVENT_TYPES, *STREAM_EVENT_TYPES)}) == len(EVENT_TYPES) + len(
+        STREAM_EVENT_TYPES
+    )
 
 
 def _any(hint: Any) -> st.SearchStrategy[Any]:
@@ -138,6 +174,30 @@ def test_layout_of_snapshots_changes_only_with_its_version() -> None:
     schema = msgspec.json.encode(_layout(RunState), order="deterministic")
     known = {6: LAYOUT_OF_STATE_VERSION_6}
     assert known[STATE_VERSION] == hashlib.sha256(schema).hexdigest()[:16], "raise STATE_VERSION and note its layout"
+
+
+LAYOUTS_OF_STREAM_STATES = {StreamKind.SCHEDULE: {1: "fa66472a396572ff"}}
+
+
+@pytest.mark.parametrize("kind", StreamKind)
+def test_layout_of_other_snapshots_changes_only_with_its_version(kind: StreamKind) -> None:
+    """[ARCH-9]"""
+    schema = msgspec.json.encode(_layout(STREAM_STATE_TYPES[kind]), order="deterministic")
+    known = LAYOUTS_OF_STREAM_STATES[kind][STREAM_STATE_VERSIONS[kind]]
+    assert known == hashlib.sha256(schema).hexdigest()[:16], "raise its version and note its layout"
+
+
+def test_snapshot_of_a_schedule_is_the_state_again() -> None:
+    """[ARCH-11, SCHED-1]"""
+    state = evolve_stream(None, RecordedStreamEvent(StreamId(3), 1, 100, schedule_created()))
+    snapshot = to_stream_snapshot(state)
+    assert (snapshot.stream_id, snapshot.version) == (3, 1)
+    assert stream_from_snapshot(StreamKind.SCHEDULE, snapshot) == state
+    for unreadable in (
+        msgspec.structs.replace(snapshot, state_version=0),
+        msgspec.structs.replace(snapshot, payload=b""),
+    ):
+        assert stream_from_snapshot(StreamKind.SCHEDULE, unreadable) is None
 
 
 def _layout(kind: type) -> Any:

@@ -1,5 +1,6 @@
 """`dex log`: a data directory, or a copy of one, seen offline. Only `rebuild` writes [SURF-23]."""
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +9,9 @@ import msgspec
 import typer
 from rich.text import Text
 
+from dexd.codec.stream_view import show_stream_event
 from dexd.codec.views import HistoryEntry
+from dexd.core.streams import StreamKind
 from dexd.engine.projections import rebuild_projections
 from dexd.log.errors import LogDamagedError
 from dexd.log.event_log import EventLog, RunRow
@@ -17,7 +20,7 @@ from dextools.cli.invocation import Invocation, verb
 from dextools.cli.progress import progress
 from dextools.cli.values import INT64_MAX, shown
 from dextools.history_table import HistoryRow, history_table
-from dextools.log_inspection import find_run, history, state_after
+from dextools.log_inspection import find_run, history, recorded_stream_events, state_after
 from dextools.log_verification import LogReport, verify_log
 from dextools.offline_log import open_exclusively, open_offline
 from dextools.state_document import state_document
@@ -49,16 +52,18 @@ def events(
     ] = 1,
     limit: Annotated[int, typer.Option(help="Events at most.", min=1)] = 1_000,
     full: Annotated[bool, typer.Option("--full", help="Show all data of every event.")] = False,
+    kind: Annotated[
+        StreamKind | None, typer.Option(help="What ID names if it is no Flow and no run.", show_default=False)
+    ] = None,
 ) -> None:
-    """Show the history of a run as it is in the log."""
+    """Show the history of a run, or of a schedule, as it is in the log."""
     with open_offline(data_dir) as log:
-        run = _find(log, name)
-        shown_events = (entry for entry in history(log, run) if entry.event_id >= first)
+        document, entries = _named_history(log, name) if kind is None else _stream_history(log, kind, name)
         try:
-            listed = list(islice(shown_events, limit))
+            listed = list(islice((entry for entry in entries if entry.event_id >= first), limit))
         except LogDamagedError as error:
             raise CommandError(str(error), ExitCode.FAILED, code="LOG_DAMAGED") from error
-    document = {"flow_id": run.flow_id, "run_id": run.run_id, "events": [_event_document(entry) for entry in listed]}
+    document["events"] = [_event_document(entry) for entry in listed]
     call.output.answer(document, history_table(map(_row, listed), full=full))
 
 
@@ -94,6 +99,7 @@ def verify(call: Invocation, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
     document = {
         "events": report.events,
         "runs": report.runs,
+        "streams": report.streams,
         "snapshots": report.snapshots,
         "fault_count": report.fault_count,
         "faults": [msgspec.structs.asdict(fault) for fault in report.faults],
@@ -104,7 +110,7 @@ def verify(call: Invocation, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
 
 
 def rebuild(call: Invocation, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
-    """Make all projections anew from the events: rows of runs, pending timers, snapshots.
+    """Make all projections anew from the events: rows of runs and other streams, pending timers, snapshots.
 
     Needs the data directory for itself and is refused while a server runs on it. Events are not changed.
     """
@@ -112,10 +118,23 @@ def rebuild(call: Invocation, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
         rebuilt = rebuild_projections(log, advance)
     document = msgspec.structs.asdict(rebuilt)
     text = (
-        f"rebuilt from {rebuilt.events} events: {rebuilt.runs} runs, {rebuilt.timers} pending timers and "
+        f"rebuilt from {rebuilt.events} events: {rebuilt.runs} runs, {rebuilt.streams} other streams, "
+        f"{rebuilt.timers} pending timers and "
         f"{rebuilt.snapshots} snapshots"
     )
     call.output.answer(document, cell(text))
+
+
+def _named_history(log: EventLog, name: str) -> tuple[dict[str, Any], Iterator[HistoryEntry]]:
+    run = _find(log, name)
+    return {"flow_id": run.flow_id, "run_id": run.run_id}, history(log, run)
+
+
+def _stream_history(log: EventLog, kind: StreamKind, name: str) -> tuple[dict[str, Any], Iterator[HistoryEntry]]:
+    stored = log.stream_by_name(kind, name)
+    if stored is None:
+        raise CommandError(f"the log has no {kind} {name!r}", ExitCode.NOT_FOUND, code=f"{kind.name}_NOT_FOUND")
+    return {f"{kind}_id": name}, map(show_stream_event, recorded_stream_events(log, stored.row.stream_id))
 
 
 def _find(log: EventLog, name: str) -> RunRow:
@@ -140,6 +159,7 @@ def _row(entry: HistoryEntry) -> HistoryRow:
 
 
 def _verdict(report: LogReport) -> Text:
-    checked = f"{report.events} events, {report.runs} runs and {report.snapshots} snapshots checked"
+    others = f", {report.streams} other streams" if report.streams else ""
+    checked = f"{report.events} events, {report.runs} runs{others} and {report.snapshots} snapshots checked"
     first = f"{report.fault_count} faults: {checked}" if report.fault_count else f"clean: {checked}"
     return Text("\n").join([cell(first), *(cell(f"{fault.where}: {fault.text}") for fault in report.faults)])

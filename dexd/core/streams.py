@@ -1,0 +1,74 @@
+"""Streams of the log that belong to something else than a run: its kinds, and what all of them have in common.
+
+Each kind has events, state and fold of its own; log, recovery and projections treat them alike. To add one: a member of
+`StreamKind`, its events in `STREAM_EVENT_TYPES` and `outcome.StreamEvent`, its fold in `_FOLDS`, and a `StreamSummary`.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import msgspec
+
+from dexd.core.ids import StreamId
+from dexd.core.outcome import RecordedStreamEvent, StreamEvent
+from dexd.core.schedules.events import SCHEDULE_EVENT_TYPES
+from dexd.core.schedules.evolve import evolve_schedule
+from dexd.core.schedules.state import ScheduleState
+
+
+class StreamKind(StrEnum):
+    """What a stream belongs to."""
+
+    SCHEDULE = "schedule"
+
+
+StreamState: TypeAlias = ScheduleState
+"""The folded state of a stream of any kind."""
+
+STREAM_EVENT_TYPES: tuple[type[StreamEvent], ...] = SCHEDULE_EVENT_TYPES
+"""Every event type of every kind; names are unique over all kinds and runs."""
+
+STREAM_STATE_TYPES: dict[StreamKind, type[StreamState]] = {StreamKind.SCHEDULE: ScheduleState}
+"""What a snapshot of each kind holds."""
+
+_KINDS: dict[type[StreamEvent], StreamKind] = dict.fromkeys(SCHEDULE_EVENT_TYPES, StreamKind.SCHEDULE)
+_FOLDS: dict[StreamKind, Callable[[Any, RecordedStreamEvent], StreamState]] = {StreamKind.SCHEDULE: evolve_schedule}
+
+
+class StreamSummary(msgspec.Struct, frozen=True, gc=False):
+    """What look-ups and lists know of a stream without its state."""
+
+    kind: StreamKind
+    name: str
+    """Unique among the open streams of its kind."""
+    status: int
+    created_at: int
+    is_closed: bool
+    """Nothing happens to it any more, so a restart need not know it."""
+
+
+def evolve_stream(state: StreamState | None, recorded: RecordedStreamEvent) -> StreamState:
+    """Apply an event of any kind; the first one makes the state."""
+    return _FOLDS[_KINDS[type(recorded.event)]](state, recorded)
+
+
+def summary_of(state: StreamState) -> StreamSummary:
+    """The state as look-ups and lists know it."""
+    return StreamSummary(
+        StreamKind.SCHEDULE, state.schedule_id, int(state.status), state.created_at, is_closed=state.is_closed
+    )
+
+
+class StreamIds:
+    """Numbers streams of all kinds, runs included."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self, last: int) -> None:
+        self._last = last
+
+    def take(self) -> StreamId:
+        """The number of the next stream."""
+        self._last += 1
+        return StreamId(self._last)
