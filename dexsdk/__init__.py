@@ -51,6 +51,7 @@ from dexsdk.errors import (
 )
 from dexsdk.flow import Flow
 from dexsdk.flow_config import ActiveStepSearchMode, FlowConfig, StepDurability
+from dexsdk.flow_state import Blocker, FlowExplanation, FlowState
 from dexsdk.options import (
     FlowTimeoutPolicy,
     IdReusePolicy,
@@ -95,6 +96,7 @@ __all__ = [
     "AttributeMatch",
     "BlobCache",
     "BlobCacheConfig",
+    "Blocker",
     "Channel",
     "ChannelMap",
     "ChannelMessageNotFoundError",
@@ -113,10 +115,12 @@ __all__ = [
     "FlowConfig",
     "FlowDefinitionError",
     "FlowErrorType",
+    "FlowExplanation",
     "FlowInfo",
     "FlowNotActiveError",
     "FlowNotFoundError",
     "FlowResult",
+    "FlowState",
     "FlowStatus",
     "FlowTimeoutPolicy",
     "HealthInfo",

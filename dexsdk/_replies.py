@@ -8,7 +8,9 @@ import msgspec
 from dexpb.v1 import admin_service_pb2 as admin_pb
 from dexpb.v1 import flow_service_pb2 as pb
 from dexsdk._codec import CodecRegistry
+from dexsdk._documents import read_document
 from dexsdk._durations import from_instant_ms
+from dexsdk.flow_state import Blocker, BlockerKind, FlowExplanation, FlowState
 from dexsdk.results import (
     FlowInfo,
     FlowResult,
@@ -45,6 +47,27 @@ def to_flow_info(body: bytes) -> FlowInfo:
         history_events=info.history_events,
         parent_flow_id=info.parent_flow_id or None,
     )
+
+
+def to_flow_state(body: bytes) -> FlowState:
+    """Read a live state."""
+    return read_document(FlowState, pb.GetFlowStateReply.FromString(body).data)
+
+
+def to_explanation(body: bytes) -> FlowExplanation:
+    """Read why a Flow does not get on."""
+    reply = pb.ExplainFlowReply.FromString(body)
+    blockers = [
+        Blocker(
+            blocker.step_execution_id,
+            BlockerKind(blocker.kind),
+            blocker.text,
+            from_instant_ms(blocker.since) if blocker.since else None,
+            from_instant_ms(blocker.until) if blocker.until else None,
+        )
+        for blocker in reply.blockers
+    ]
+    return FlowExplanation(tuple(blockers), reply.omitted_steps)
 
 
 def to_flow_result(reply: pb.WaitForFlowReply, codecs: CodecRegistry) -> FlowResult:

@@ -38,6 +38,7 @@ from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
 from dexsdk.channel import AnyChannel, channel_key, split_messages
 from dexsdk.errors import FlowDefinitionError
 from dexsdk.flow_config import FlowConfig
+from dexsdk.flow_state import FlowExplanation, FlowState
 from dexsdk.options import AttributeAssignment, IdReusePolicy, StartFlowOptions, StopFlowOptions, StopType
 from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryPage, PendingMessage, StopResult
 from dexsdk.rpc import RPC_TIMEOUT_MS_MAX
@@ -287,6 +288,16 @@ class Verbs:
         message = pb.DescribeFlowRequest(flow_id=check_name(flow_id, "Flow ID"), run_id=run_id or "")
         body = message.SerializeToString()
         return ask(Request("describe_flow", "DescribeFlow", body, replies.to_flow_info, flow_id))
+
+    def get_flow_state(self, flow_id: str) -> Conversation[FlowState]:
+        """See Client.get_flow_state."""
+        body = pb.GetFlowStateRequest(flow_id=check_name(flow_id, "Flow ID")).SerializeToString()
+        return ask(Request("get_flow_state", "GetFlowState", body, replies.to_flow_state, flow_id))
+
+    def explain(self, flow_id: str) -> Conversation[FlowExplanation]:
+        """See Client.explain."""
+        body = pb.ExplainFlowRequest(flow_id=check_name(flow_id, "Flow ID")).SerializeToString()
+        return ask(Request("explain", "ExplainFlow", body, replies.to_explanation, flow_id))
 
     def get_history(
         self, flow_id: str, *, run_id: str | None, from_event_id: int, page_size: int

@@ -22,6 +22,7 @@ from dexsdk.channel import Channel, ChannelMap
 from dexsdk.connection import ClientOptions
 from dexsdk.flow import FlowRef
 from dexsdk.flow_config import FlowConfig
+from dexsdk.flow_state import FlowExplanation, FlowState
 from dexsdk.options import StartFlowOptions, StopFlowOptions
 from dexsdk.results import (
     FlowInfo,
@@ -217,6 +218,14 @@ class AsyncClient:
     async def describe_flow(self, flow_id: str, *, run_id: str | None = None) -> FlowInfo:
         """See Client."""
         return await self._caller.carry(self._verbs.describe_flow(flow_id, run_id=run_id))
+
+    async def get_flow_state(self, flow_id: str) -> FlowState:
+        """See Client."""
+        return await self._caller.carry(self._verbs.get_flow_state(flow_id))
+
+    async def explain(self, flow_id: str) -> FlowExplanation:
+        """See Client."""
+        return await self._caller.carry(self._verbs.explain(flow_id))
 
     async def get_history(
         self, flow_id: str, *, run_id: str | None = None, from_event_id: int = 1, page_size: int = 1000

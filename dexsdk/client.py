@@ -23,6 +23,7 @@ from dexsdk.channel import Channel, ChannelMap
 from dexsdk.connection import ClientOptions
 from dexsdk.flow import FlowRef
 from dexsdk.flow_config import FlowConfig
+from dexsdk.flow_state import FlowExplanation, FlowState
 from dexsdk.options import StartFlowOptions, StopFlowOptions
 from dexsdk.results import (
     FlowInfo,
@@ -284,6 +285,17 @@ class Client:
     def describe_flow(self, flow_id: str, *, run_id: str | None = None) -> FlowInfo:
         """Tell how a Flow, or one run of it, stands."""
         return self._caller.carry(self._verbs.describe_flow(flow_id, run_id=run_id))
+
+    def get_flow_state(self, flow_id: str) -> FlowState:
+        """Tell everything that a decision about the Flow could read now, at most 4 MiB of it [HIST-1]."""
+        return self._caller.carry(self._verbs.get_flow_state(flow_id))
+
+    def explain(self, flow_id: str) -> FlowExplanation:
+        """Tell why each active Step does not get on [HIST-6].
+
+        It is what holds when the server answers; nothing is promised about a moment later.
+        """
+        return self._caller.carry(self._verbs.explain(flow_id))
 
     def get_history(
         self, flow_id: str, *, run_id: str | None = None, from_event_id: int = 1, page_size: int = 1000

@@ -151,6 +151,12 @@ class FlowMethods:
         to_step_wait = partial(queries.to_step_wait_query, wait_ms_max=wait_ms_max)
         return {
             "DescribeFlow": Method(pb.DescribeFlowRequest, queries.to_run_key, reads.describe, replies.from_summary),
+            "GetFlowState": Method(
+                pb.GetFlowStateRequest, queries.to_run_key, reads.live_state, replies.from_live_state
+            ),
+            "ExplainFlow": Method(
+                pb.ExplainFlowRequest, queries.to_explain_key, reads.explain, replies.from_explanation
+            ),
             "GetAttribute": Method(
                 pb.GetAttributeRequest, queries.to_attribute_query, reads.attribute, replies.from_attribute
             ),

@@ -92,9 +92,14 @@ class ListQuery(msgspec.Struct, frozen=True):
     limit: int
 
 
-def to_run_key(request: pb.DescribeFlowRequest) -> RunKey | Rejection:
+def to_run_key(request: pb.DescribeFlowRequest | pb.GetFlowStateRequest) -> RunKey | Rejection:
     """Read whose state is wanted."""
     return refuse_run(request.flow_id, request.run_id) or _run_key(request.flow_id, request.run_id)
+
+
+def to_explain_key(request: pb.ExplainFlowRequest) -> RunKey | Rejection:
+    """Read which Flow is to be explained; always its latest run."""
+    return refuse_run(request.flow_id, "") or _run_key(request.flow_id, "")
 
 
 def to_attribute_query(request: pb.GetAttributeRequest) -> AttributeQuery | Rejection:

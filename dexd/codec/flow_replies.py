@@ -5,6 +5,7 @@ from typing import assert_never
 from google.protobuf.message import Message
 
 from dexd.codec.flow_queries import ListQuery, page_token
+from dexd.codec.live_state_view import LiveState
 from dexd.codec.views import (
     AttributeView,
     AttributeWait,
@@ -16,6 +17,7 @@ from dexd.codec.views import (
     MessagePage,
     StepWait,
 )
+from dexd.core.explain.blockers import Explanation
 from dexd.core.outcome import (
     AttributeAccepted,
     FlowConfigAccepted,
@@ -74,6 +76,26 @@ def from_summary(summary: FlowSummary) -> pb.FlowInfo:
         error_message=summary.error_message,
         next_deadline=summary.next_deadline,
     )
+
+
+def from_live_state(state: LiveState) -> pb.GetFlowStateReply:
+    """Give a live state."""
+    return pb.GetFlowStateReply(data=state.data)
+
+
+def from_explanation(explanation: Explanation) -> pb.ExplainFlowReply:
+    """Give the reasons why a Flow does not get on."""
+    blockers = [
+        pb.Blocker(
+            step_execution_id=blocker.step_execution_id,
+            kind=blocker.kind.name,
+            text=blocker.text,
+            since=blocker.since,
+            until=blocker.until,
+        )
+        for blocker in explanation.blockers
+    ]
+    return pb.ExplainFlowReply(blockers=blockers, omitted_steps=explanation.omitted_steps)
 
 
 def from_list(page: ListPage, query: ListQuery) -> pb.ListFlowsReply:

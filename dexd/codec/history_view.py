@@ -9,18 +9,17 @@ from typing import TypeAlias
 
 import msgspec
 
+from dexd.codec.effective_options import effective_options
 from dexd.codec.json_parts import Json, show_field, show_result, show_struct, show_value
+from dexd.codec.live_step_view import show_last_failure
 from dexd.codec.views import HistoryEntry
 from dexd.core import events as e
 from dexd.core.config import KernelConfig
 from dexd.core.flow.durability import durability_of
 from dexd.core.flow.evolve import evolve
-from dexd.core.flow.retry import policy_of
-from dexd.core.flow.standing import priority_of
 from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.ids import StepExecutionId
 from dexd.core.outcome import RecordedEvent
-from dexd.core.values import Method
 
 MethodResult: TypeAlias = e.WaitForCompleted | e.WaitForFailed | e.ExecuteCompleted | e.ExecuteFailed
 
@@ -98,29 +97,13 @@ class HistoryView:
             "from_step": step.from_step,
             "method": step.method.name,
             "durability": durability_of(run, step, self._config.step_durability).name,
-            "options": self._effective_options(run, step),
+            "options": effective_options(run, step, self._config),
             "first_attempt_at": step.first_attempt_at,
             "started_at": step.dispatched_at,
             "duration_ms": at - step.dispatched_at,
             "worker_id": step.worker_id,
-            "last_failure": None if step.failure is None else show_struct(step.failure),
+            "last_failure": show_last_failure(step),
             "recovery_error": None if step.recovery_error is None else show_struct(step.recovery_error),
-        }
-
-    def _effective_options(self, run: RunState, step: StepExecution) -> dict[str, Json]:
-        options = step.options
-        timeout_ms = None
-        if options is not None:
-            is_wait_for = step.method is Method.WAIT_FOR
-            timeout_ms = options.wait_for_timeout_ms if is_wait_for else options.execute_timeout_ms
-        recovery = None if options is None else options.recovery
-        return {
-            "timeout_ms": self._config.method_timeout_ms if timeout_ms is None else timeout_ms,
-            "retry": show_struct(policy_of(step)),
-            "non_retryable_errors": [] if options is None else options.non_retryable_errors,
-            "wait_for_failure": "FAIL_FLOW" if options is None else options.wait_for_failure.name,
-            "priority": priority_of(run, step),
-            "recovery_step_type": None if recovery is None else recovery.step_type,
         }
 
 

@@ -21,6 +21,7 @@ from dexd.codec.flow_queries import (
     RunKey,
     StepWaitQuery,
 )
+from dexd.codec.live_state_view import LiveState, live_state
 from dexd.codec.views import (
     AttributeView,
     AttributeWait,
@@ -36,9 +37,12 @@ from dexd.codec.views import (
     summary_of_row,
     summary_of_run,
 )
+from dexd.core.explain.blockers import Explanation
+from dexd.core.explain.explanation import explain
 from dexd.core.flow.decide_external import refuse_closed, refuse_unknown
 from dexd.core.flow.state import RunState
 from dexd.core.ids import StepExecutionId
+from dexd.core.kernel import Kernel
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.growth import Growth
 from dexd.engine.history import PAGE_BYTES_MAX, HistoryReader
@@ -56,6 +60,11 @@ class Decided(Protocol):
     @property
     def runs(self) -> RunCache:
         """Runs as they are decided."""
+        ...
+
+    @property
+    def kernel(self) -> Kernel:
+        """What matching knows of their calls."""
         ...
 
     @property
@@ -96,6 +105,22 @@ class Reads:
         """Tell about the latest run, or the one named."""
         run = self._find(key)
         self._decided.reveal(on_answer, run if isinstance(run, Rejection) else summary_of_run(run))
+
+    def live_state(self, key: RunKey, on_answer: OnAnswer[LiveState]) -> None:
+        """Tell everything that a decision about the run could read now, also of a closed one [HIST-1]."""
+        run = self._find(key)
+        if isinstance(run, Rejection):
+            self._decided.reveal(on_answer, run)
+        else:
+            self._decided.reveal(on_answer, live_state(run, self._decided.kernel.dispatcher))
+
+    def explain(self, key: RunKey, on_answer: OnAnswer[Explanation]) -> None:
+        """Tell why each active Step does not get on [HIST-6]."""
+        run = self._find(key)
+        if isinstance(run, Rejection):
+            self._decided.reveal(on_answer, run)
+        else:
+            self._decided.reveal(on_answer, explain(run, self._decided.kernel.dispatcher, now=self._clock.now()))
 
     def attribute(self, query: AttributeQuery, on_answer: OnAnswer[AttributeView]) -> None:
         """Tell an Attribute's value, also of a closed Flow [ATTR-5]."""

@@ -274,6 +274,9 @@ async def test_row_15_a_lock_is_held_in_backoff_also_over_a_crash_of_the_server(
         env.recover_server()
         with pytest.raises(RpcLockConflictError, match="A-1 has locked"):
             await env.client.invoke_rpc(keep.refill, "f")
+        _, second = (await env.client.explain("f")).blockers
+        assert (second.step_execution_id, second.kind) == ("A-2", "LOCK")
+        assert second.text == "lock on Attribute 'stock' held by A-1"
         await env.advance(timedelta(minutes=50))
         assert order == []
         await env.advance(timedelta(minutes=10))

@@ -101,6 +101,23 @@ def test_a_flow_is_started_watched_steered_and_read_by_the_command_line(dex: Dex
     assert (events[0]["kind"], events[-1]["kind"]) == ("FlowStarted", "FlowClosed")
 
 
+def test_a_flow_is_explained_and_shown_in_full(dex: Dex) -> None:
+    """[HIST-1, HIST-6, SURF-21] `explain`, and `describe --full` with the live state."""
+    dex("flow", "start", "OrderFlow", "--id", "explained", "--input", ORDER)
+    explanation = dex("flow", "explain", "explained")
+    assert (dex.code, explanation["flow_id"], explanation["omitted_steps"]) == (0, "explained", 0)
+    assert {blocker["step_execution_id"] for blocker in explanation["blockers"]} <= {"ChargeStep-1", "ShipStep-1"}
+    assert {"kind", "text", "since", "until"} <= explanation["blockers"][0].keys()
+    assert explanation["blockers"][0]["kind"] in dex.run("flow", "explain", "explained")
+    state = dex("flow", "describe", "explained", "--full")["state"]
+    assert (state["flow_id"], state["status"]) == ("explained", "RUNNING")
+    assert "state" not in dex("flow", "describe", "explained")
+    dex("flow", "stop", "explained")
+    assert dex("flow", "explain", "explained")["blockers"][0]["kind"] == "NO_STEPS"
+    dex("flow", "explain", "nobody")
+    assert (dex.code, dex.error["code"]) == (3, "FLOW_NOT_FOUND")
+
+
 def test_a_history_is_followed_to_the_end_as_json_lines(dex: Dex) -> None:
     """[HIST-5, SURF-21] `--follow` shows every event and ends with the Flow."""
     dex("flow", "start", "OrderFlow", "--id", "followed", "--input", ORDER)

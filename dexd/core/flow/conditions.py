@@ -4,7 +4,7 @@ A candidate is a group of conditions that must hold together: all_of has one, an
 any_of one per condition. Everything is computed from counts; the caller turns queue positions into messages.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -35,7 +35,7 @@ def evaluate(wait: Wait, fired: Sequence[int], queued: Mapping[str, int]) -> Win
     return None
 
 
-def candidates(wait: Wait) -> Iterable[tuple[int, ...]]:
+def candidates(wait: Wait) -> Sequence[tuple[int, ...]]:
     """Candidates in the order in which they are tried.
 
     [WAIT-5] any_of: all Timers, then all Channel conditions, then all SubFlows, each in declaration order.

@@ -23,6 +23,7 @@ from dexd.core.flow.contents import (
     write,
 )
 from dexd.core.flow.execution_folds import flow_config_updated, flow_retried
+from dexd.core.flow.failure_folds import note_failure
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
 from dexd.core.flow.sub_flow_folds import install_sub_flows, show_sub_flows, sub_flow_closed, sub_flow_started
 from dexd.core.flow.withholding import lend, take_back
@@ -128,6 +129,7 @@ def _step_declined(state: RunState, event: e.StepDeclined, at: int) -> None:
 def _step_delivery_lost(state: RunState, event: e.StepDeliveryLost, at: int) -> None:
     step = state.steps[event.step_execution_id]
     step.phase = StepPhase.READY
+    step.phase_since = at
     step.losses += 1
     step.workers_lost += 1
 
@@ -150,9 +152,10 @@ def _wait_for_completed(state: RunState, event: e.WaitForCompleted, at: int) -> 
     if state.locks or state.lending:
         let_go(state, step)
     if event.wait.kind is WaitKind.SKIP:
-        _begin_execute(state, step)
+        _begin_execute(state, step, at)
         return
     step.phase = StepPhase.WAITING
+    step.phase_since = at
     step.wait = event.wait
     step.fired = ()
     step.wait_version = state.version + 1
@@ -171,10 +174,10 @@ def _wait_for_failed(state: RunState, event: e.WaitForFailed, at: int) -> None:
         step.wait_for_failed = True
         step.recovery_error = RecoveryError(event.failure.error_type, event.failure.detail)
         let_go(state, step)
-        _begin_execute(state, step)
-        step.failure = event.failure
+        _begin_execute(state, step, at)
+        note_failure(step, event, at)
     else:
-        _attempt_failed(state, step, event)
+        _attempt_failed(state, step, event, at)
 
 
 def _timer_fired(state: RunState, event: e.TimerFired, at: int) -> None:
@@ -223,7 +226,7 @@ def _conditions_met(state: RunState, event: e.ConditionsMet, at: int) -> None:
     if step.sub_flows:
         show_sub_flows(step, event)
     unwatch(state, step)
-    _begin_execute(state, step)
+    _begin_execute(state, step, at)
 
 
 def _execute_completed(state: RunState, event: e.ExecuteCompleted, at: int) -> None:
@@ -247,7 +250,7 @@ def _execute_failed(state: RunState, event: e.ExecuteFailed, at: int) -> None:
         if event.is_reported:
             _remember_token(state, step)
     else:
-        _attempt_failed(state, state.steps[event.step_execution_id], event)
+        _attempt_failed(state, state.steps[event.step_execution_id], event, at)
 
 
 def _step_canceled(state: RunState, event: e.StepCanceled, at: int) -> None:
@@ -257,11 +260,11 @@ def _step_canceled(state: RunState, event: e.StepCanceled, at: int) -> None:
     forget_skips(state, event.step_execution_id)
 
 
-def _attempt_failed(state: RunState, step: StepExecution, event: e.WaitForFailed | e.ExecuteFailed) -> None:
+def _attempt_failed(state: RunState, step: StepExecution, event: e.WaitForFailed | e.ExecuteFailed, at: int) -> None:
     if event.is_reported:
         _remember_token(state, step)
     take_back(state, step)
-    step.failure = event.failure
+    note_failure(step, event, at)
     step.phase = StepPhase.BACKOFF
     step.attempt += 1
     step.delivery = 0
@@ -272,9 +275,10 @@ def _attempt_failed(state: RunState, step: StepExecution, event: e.WaitForFailed
         step.heartbeat = event.heartbeat
 
 
-def _begin_execute(state: RunState, step: StepExecution) -> None:
+def _begin_execute(state: RunState, step: StepExecution, at: int) -> None:
     step.method = Method.EXECUTE
     step.phase = StepPhase.READY
+    step.phase_since = at
     step.wait = None
     step.fired = ()
     step.attempt = 1

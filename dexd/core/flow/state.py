@@ -97,6 +97,14 @@ class StepExecution(msgspec.Struct, array_like=True, gc=False):
     """Version of the last hand-over; its snapshot is the state before it [ATTR-8]."""
     withheld: dict[str, bytes | None] = {}
     """Attributes that the current delivery got as references, with the value that somebody overwrote since [ATTR-7]."""
+    phase_since: int = 0
+    """When READY or WAITING began; 0 while it is READY since it was scheduled."""
+    failed_attempt: int = 0
+    """Attempt, method, worker and instant of `failure` [OPT-6]; they say nothing without one."""
+    failed_method: Method = Method.EXECUTE
+    failed_on: WorkerId = WorkerId("")
+    """Empty when no worker had the attempt."""
+    failed_at: int = 0
 
     def lock_keys(self) -> tuple[str, ...]:
         """Attribute keys that the current method has locked from its first hand-over to its end [LOCK-2]."""

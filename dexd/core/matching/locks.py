@@ -53,6 +53,11 @@ class Locks:
                 return key, holder[1]
         return None
 
+    def asked_before(self, call: Call) -> CallId | StepExecutionId | None:
+        """Who asked earlier for one of the locks that this Step asks for; None when its turn has come [LOCK-3]."""
+        heads = (self._head(lock) for lock in _locks(call))
+        return next((head.call_id for head in heads if head is not None and head is not call), None)
+
     # ---- asking ----
 
     def admit(self, call: Call) -> bool:

@@ -842,6 +842,134 @@ class ListFlowsReply(_message.Message):
 Global___ListFlowsReply: _TypeAlias = ListFlowsReply  # noqa: Y015
 
 @_typing.final
+class GetFlowStateRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FLOW_ID_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    flow_id: _builtins.str
+    """The Flow ID."""
+    run_id: _builtins.str
+    """One run of the Flow ID; empty is the latest."""
+    def __init__(
+        self,
+        *,
+        flow_id: _builtins.str = ...,
+        run_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["flow_id", b"flow_id", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetFlowStateRequest: _TypeAlias = GetFlowStateRequest  # noqa: Y015
+
+@_typing.final
+class GetFlowStateReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """A JSON object of at most 4 MiB; values inside it are the values themselves. docs/live-state.md says what is in it."""
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetFlowStateReply: _TypeAlias = GetFlowStateReply  # noqa: Y015
+
+@_typing.final
+class ExplainFlowRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FLOW_ID_FIELD_NUMBER: _builtins.int
+    flow_id: _builtins.str
+    """The Flow ID."""
+    def __init__(
+        self,
+        *,
+        flow_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["flow_id", b"flow_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainFlowRequest: _TypeAlias = ExplainFlowRequest  # noqa: Y015
+
+@_typing.final
+class Blocker(_message.Message):
+    """One reason why a Step execution does not get on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_EXECUTION_ID_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    step_execution_id: _builtins.str
+    """Empty for NO_STEPS."""
+    kind: _builtins.str
+    """NO_WORKER, WORKERS_BUSY, LIMIT, CHANNEL, TIMER, RETRY, SUBFLOW, LOCK, RUNNING, START_DELAY or NO_STEPS."""
+    text: _builtins.str
+    """For people."""
+    since: _builtins.int
+    """Since when; 0 is unknown."""
+    until: _builtins.int
+    """Until when at most, if nothing else happens; 0 is unknown."""
+    def __init__(
+        self,
+        *,
+        step_execution_id: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        text: _builtins.str = ...,
+        since: _builtins.int = ...,
+        until: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "since", b"since", "step_execution_id", b"step_execution_id", "text", b"text", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Blocker: _TypeAlias = Blocker  # noqa: Y015
+
+@_typing.final
+class ExplainFlowReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BLOCKERS_FIELD_NUMBER: _builtins.int
+    OMITTED_STEPS_FIELD_NUMBER: _builtins.int
+    omitted_steps: _builtins.int
+    """Step executions that are not explained because there are too many."""
+    @_builtins.property
+    def blockers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Blocker]:
+        """In the order in which their Step executions were scheduled."""
+
+    def __init__(
+        self,
+        *,
+        blockers: _abc.Iterable[Global___Blocker] | None = ...,
+        omitted_steps: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blockers", b"blockers", "omitted_steps", b"omitted_steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainFlowReply: _TypeAlias = ExplainFlowReply  # noqa: Y015
+
+@_typing.final
 class GetHistoryRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

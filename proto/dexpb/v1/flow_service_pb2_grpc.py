@@ -49,6 +49,16 @@ class FlowServiceStub:
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.ListFlowsRequest.SerializeToString,
                 response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.ListFlowsReply.FromString,
                 _registered_method=True)
+        self.GetFlowState = channel.unary_unary(
+                '/dexpb.v1.FlowService/GetFlowState',
+                request_serializer=dexpb_dot_v1_dot_flow__service__pb2.GetFlowStateRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.GetFlowStateReply.FromString,
+                _registered_method=True)
+        self.ExplainFlow = channel.unary_unary(
+                '/dexpb.v1.FlowService/ExplainFlow',
+                request_serializer=dexpb_dot_v1_dot_flow__service__pb2.ExplainFlowRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.ExplainFlowReply.FromString,
+                _registered_method=True)
         self.GetHistory = channel.unary_unary(
                 '/dexpb.v1.FlowService/GetHistory',
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.GetHistoryRequest.SerializeToString,
@@ -145,6 +155,20 @@ class FlowServiceServicer:
 
     def ListFlows(self, request, context):
         """Flows newest start first, one row per execution.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetFlowState(self, request, context):
+        """Everything that a decision about a Flow could read now [HIST-1].
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExplainFlow(self, request, context):
+        """Why each active Step does not get on [HIST-6].
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -273,6 +297,16 @@ def add_FlowServiceServicer_to_server(servicer, server):
                     servicer.ListFlows,
                     request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.ListFlowsRequest.FromString,
                     response_serializer=dexpb_dot_v1_dot_flow__service__pb2.ListFlowsReply.SerializeToString,
+            ),
+            'GetFlowState': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetFlowState,
+                    request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.GetFlowStateRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_flow__service__pb2.GetFlowStateReply.SerializeToString,
+            ),
+            'ExplainFlow': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExplainFlow,
+                    request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.ExplainFlowRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_flow__service__pb2.ExplainFlowReply.SerializeToString,
             ),
             'GetHistory': grpc.unary_unary_rpc_method_handler(
                     servicer.GetHistory,
@@ -431,6 +465,60 @@ class FlowService:
             '/dexpb.v1.FlowService/ListFlows',
             dexpb_dot_v1_dot_flow__service__pb2.ListFlowsRequest.SerializeToString,
             dexpb_dot_v1_dot_flow__service__pb2.ListFlowsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetFlowState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.FlowService/GetFlowState',
+            dexpb_dot_v1_dot_flow__service__pb2.GetFlowStateRequest.SerializeToString,
+            dexpb_dot_v1_dot_flow__service__pb2.GetFlowStateReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExplainFlow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.FlowService/ExplainFlow',
+            dexpb_dot_v1_dot_flow__service__pb2.ExplainFlowRequest.SerializeToString,
+            dexpb_dot_v1_dot_flow__service__pb2.ExplainFlowReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -42,6 +42,10 @@ class FlowServiceStub:
     """The latest run of a Flow ID, or the run that `run_id` names."""
     ListFlows: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.ListFlowsRequest, _flow_service_pb2.ListFlowsReply]
     """Flows newest start first, one row per execution."""
+    GetFlowState: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.GetFlowStateRequest, _flow_service_pb2.GetFlowStateReply]
+    """Everything that a decision about a Flow could read now [HIST-1]."""
+    ExplainFlow: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.ExplainFlowRequest, _flow_service_pb2.ExplainFlowReply]
+    """Why each active Step does not get on [HIST-6]."""
     GetHistory: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.GetHistoryRequest, _flow_service_pb2.GetHistoryReply]
     """A page of one run's history, by event id."""
     WatchHistory: _grpc.UnaryStreamMultiCallable[_flow_service_pb2.WatchHistoryRequest, _flow_service_pb2.HistoryEvent]
@@ -84,6 +88,10 @@ class FlowServiceAsyncStub(FlowServiceStub):
     """The latest run of a Flow ID, or the run that `run_id` names."""
     ListFlows: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.ListFlowsRequest, _flow_service_pb2.ListFlowsReply]  # type: ignore[assignment]
     """Flows newest start first, one row per execution."""
+    GetFlowState: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.GetFlowStateRequest, _flow_service_pb2.GetFlowStateReply]  # type: ignore[assignment]
+    """Everything that a decision about a Flow could read now [HIST-1]."""
+    ExplainFlow: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.ExplainFlowRequest, _flow_service_pb2.ExplainFlowReply]  # type: ignore[assignment]
+    """Why each active Step does not get on [HIST-6]."""
     GetHistory: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.GetHistoryRequest, _flow_service_pb2.GetHistoryReply]  # type: ignore[assignment]
     """A page of one run's history, by event id."""
     WatchHistory: _aio.UnaryStreamMultiCallable[_flow_service_pb2.WatchHistoryRequest, _flow_service_pb2.HistoryEvent]  # type: ignore[assignment]
@@ -141,6 +149,22 @@ class FlowServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_flow_service_pb2.ListFlowsReply, _abc.Awaitable[_flow_service_pb2.ListFlowsReply]]:
         """Flows newest start first, one row per execution."""
+
+    @_abc_1.abstractmethod
+    def GetFlowState(
+        self,
+        request: _flow_service_pb2.GetFlowStateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_flow_service_pb2.GetFlowStateReply, _abc.Awaitable[_flow_service_pb2.GetFlowStateReply]]:
+        """Everything that a decision about a Flow could read now [HIST-1]."""
+
+    @_abc_1.abstractmethod
+    def ExplainFlow(
+        self,
+        request: _flow_service_pb2.ExplainFlowRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_flow_service_pb2.ExplainFlowReply, _abc.Awaitable[_flow_service_pb2.ExplainFlowReply]]:
+        """Why each active Step does not get on [HIST-6]."""
 
     @_abc_1.abstractmethod
     def GetHistory(

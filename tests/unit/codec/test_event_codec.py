@@ -166,13 +166,13 @@ def test_snapshot_of_another_release_is_ignored(state_version: int, payload: byt
     assert from_snapshot(Snapshot(3, 2, state_version, payload)) is None
 
 
-LAYOUT_OF_STATE_VERSION_6 = "b3314342ceb0ef2c"
+LAYOUT_OF_STATE_VERSION_7 = "f68ce5034c42edee"
 
 
 def test_layout_of_snapshots_changes_only_with_its_version() -> None:
     """[ARCH-9] Otherwise a server would read the snapshots of the release before as something else."""
     schema = msgspec.json.encode(_layout(RunState), order="deterministic")
-    known = {6: LAYOUT_OF_STATE_VERSION_6}
+    known = {7: LAYOUT_OF_STATE_VERSION_7}
     assert known[STATE_VERSION] == hashlib.sha256(schema).hexdigest()[:16], "raise STATE_VERSION and note its layout"
 
 

@@ -5,6 +5,7 @@ from google.protobuf.message import Message
 
 from dexd.codec import flow_replies as replies
 from dexd.codec.flow_queries import ListQuery, page_token
+from dexd.codec.live_state_view import LiveState
 from dexd.codec.views import (
     AttributeView,
     AttributeWait,
@@ -18,8 +19,9 @@ from dexd.codec.views import (
     message_page,
     summary_of_row,
 )
+from dexd.core.explain.blockers import Blocker, BlockerKind, Explanation
 from dexd.core.flow.state import RunState
-from dexd.core.ids import FlowId, RequestId, RunId, StreamId
+from dexd.core.ids import FlowId, RequestId, RunId, StepExecutionId, StreamId
 from dexd.core.outcome import (
     AttributeAccepted,
     FlowConfigAccepted,
@@ -166,3 +168,14 @@ def test_chan_9_pending_messages_are_shown_in_pages_of_4_mib() -> None:
 def test_wait_for_an_attribute_tells_the_value_that_matched(value: bytes | None) -> None:
     """[WAITAPI-5] Unset when the wait ran out."""
     assert replies.from_attribute_wait(AttributeWait(value)) == pb.WaitForAttributeReply(value=value)
+
+
+def test_hist_6_an_explanation_names_kinds_and_keeps_what_is_unknown_0() -> None:
+    blocker = Blocker(StepExecutionId("A-1"), BlockerKind.LOCK, "held", 5)
+    assert replies.from_explanation(Explanation((blocker,), 3)) == pb.ExplainFlowReply(
+        blockers=[pb.Blocker(step_execution_id="A-1", kind="LOCK", text="held", since=5)], omitted_steps=3
+    )
+
+
+def test_hist_1_a_live_state_is_passed_on_as_it_is() -> None:
+    assert replies.from_live_state(LiveState(b"{}")) == pb.GetFlowStateReply(data=b"{}")

@@ -378,6 +378,8 @@ def test_queries_take_what_was_asked_with_defaults() -> None:
     """[HIST-5, WAITAPI-1] Pages of history begin at event 1 and hold 1,000 events unless said otherwise."""
     key = RunKey(FlowId("f"), None)
     assert queries.to_run_key(pb.DescribeFlowRequest(flow_id="f", run_id="r")) == RunKey(FlowId("f"), RunId("r"))
+    assert queries.to_run_key(pb.GetFlowStateRequest(flow_id="f")) == key
+    assert queries.to_explain_key(pb.ExplainFlowRequest(flow_id="f")) == key
     assert queries.to_attribute_query(pb.GetAttributeRequest(flow_id="f", key="a")) == AttributeQuery(key, "a")
     assert queries.to_history_query(pb.GetHistoryRequest(flow_id="f")) == HistoryQuery(key, 1, 1_000)
     assert queries.to_history_query(pb.GetHistoryRequest(flow_id="f", from_event_id=5, page_size=10)) == HistoryQuery(

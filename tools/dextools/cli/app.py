@@ -3,6 +3,7 @@
 import typer
 
 from dextools.cli.channel_verbs import add_channel_verbs
+from dextools.cli.flow_looks import add_look_verbs
 from dextools.cli.flow_reads import add_read_verbs
 from dextools.cli.flow_writes import add_attribute_verbs, add_write_verbs
 from dextools.cli.health_verb import add_health_verb
@@ -18,6 +19,7 @@ def build_app() -> typer.Typer:
     flows = _group("Start, watch and steer Flows.")
     add_write_verbs(flows)
     add_read_verbs(flows)
+    add_look_verbs(flows)
     attributes = _group("Read and write Attributes of a Flow.")
     add_attribute_verbs(attributes)
     flows.add_typer(attributes, name="attr")

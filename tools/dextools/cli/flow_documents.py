@@ -27,6 +27,17 @@ def flow_document(flow: pb.FlowInfo) -> dict[str, Any]:
     }
 
 
+def blocker_document(blocker: pb.Blocker) -> dict[str, Any]:
+    """One reason why a Flow does not get on."""
+    return {
+        "step_execution_id": blocker.step_execution_id,
+        "kind": blocker.kind,
+        "text": blocker.text,
+        "since": blocker.since or None,
+        "until": blocker.until or None,
+    }
+
+
 def event_document(event: pb.HistoryEvent) -> dict[str, Any]:
     """One event of a history."""
     return {

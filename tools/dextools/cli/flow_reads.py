@@ -14,7 +14,7 @@ from dextools.cli.errors import CommandError, ExitCode
 from dextools.cli.flow_documents import event_document, flow_document, result_document
 from dextools.cli.invocation import Invocation, verb
 from dextools.cli.output import text_of
-from dextools.cli.values import INT64_MAX
+from dextools.cli.values import INT64_MAX, shown
 from dextools.history_table import HistoryRow, history_line, history_table
 from dextools.terminal_text import instant_text, table
 
@@ -57,11 +57,19 @@ def list_flows(
     call.output.answer(document, _flow_table(flows))
 
 
-def describe(call: Invocation, flow_id: FlowId, run_id: RunId = "") -> None:
+def describe(
+    call: Invocation,
+    flow_id: FlowId,
+    run_id: RunId = "",
+    full: Annotated[bool, typer.Option("--full", help="Show the whole live state as well, at most 4 MiB.")] = False,
+) -> None:
     """Show one execution."""
     with call.connection() as connection:
         flow = connection.call(connection.flows.DescribeFlow, pb.DescribeFlowRequest(flow_id=flow_id, run_id=run_id))
-    document = flow_document(flow)
+        document = flow_document(flow)
+        if full:
+            request = pb.GetFlowStateRequest(flow_id=flow_id, run_id=flow.run_id)
+            document["state"] = shown(connection.call(connection.flows.GetFlowState, request).data)
     human = document | {"started_at": instant_text(flow.started_at), "closed_at": instant_text(flow.closed_at)}
     call.output.fields(document, human)
 
