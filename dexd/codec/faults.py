@@ -6,6 +6,7 @@ The same limits hold for client requests and for what handlers return, whatever 
 import math
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 
 from dexd.core.config import DURATION_MS_MAX, NAME_LENGTH_MAX
 from dexd.core.values import PRIORITY_MAX, PRIORITY_MIN, RetryPolicy, StepOptions, StepPlan
@@ -37,8 +38,12 @@ def name_fault(text: str, what: str) -> str | None:
     return None
 
 
+@lru_cache(maxsize=4_096)
 def owned_name_fault(text: str, what: str) -> str | None:
-    """Check a name that a caller chooses and that may not look like the server's own [ID-3]."""
+    """Check a name that a caller chooses and that may not look like the server's own [ID-3].
+
+    Remembered, since nearly all names are those of definitions, which come again with every call.
+    """
     if text.startswith(RESERVED_PREFIX):
         return f"{what} {text!r} begins with the reserved prefix {RESERVED_PREFIX!r}"
     return name_fault(text, what)

@@ -223,8 +223,8 @@ class Kernel:
     def _settle_calls(self, turn: Turn) -> None:
         touched = turn.take_touched()
         if self._is_serving:
-            for (_, step_execution_id), run in touched.items():
-                self._dispatcher.reconcile(turn, run, step_execution_id)
+            for key, run in touched.items():
+                self._dispatcher.reconcile(turn, run, key)
 
     def _settle_waits(self, turn: Turn) -> None:
         for changes in turn.take_waits().values():

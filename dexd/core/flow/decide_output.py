@@ -107,11 +107,12 @@ def decide_execute_completed(run: RunState, step: StepExecution, response: Respo
     3. Then comes what the decision leads to, see `following`.
     """
     decision = response.decision
-    problem = invalid_decision(run, step, decision) or _invalid_effects(response)
+    has_effects = response.publications or response.deletions or response.recorded or response.locals
+    problem = invalid_decision(run, step, decision) or (_invalid_effects(response) if has_effects else "")
     if problem or decision is None:
         return _fail_invalid(run, step, problem or "execute returned no decision")
-    deletions = _deletions(run, step, response)
-    refused = _refuse_publications(run, response, deletions)
+    deletions = _deletions(run, step, response) if has_effects else ()
+    refused = _refuse_publications(run, response, deletions) if has_effects else None
     if refused is not None:
         return decide_attempt_failed(run, step, Failure(refused.code, refused.message), now=now)
     if decision.kind is DecisionKind.FORCE_COMPLETE_IF_CHANNELS_EMPTY:
@@ -125,7 +126,7 @@ def decide_execute_completed(run: RunState, step: StepExecution, response: Respo
         decision.output,
         decision.reason,
         response.writes,
-        _published(run, response, now=now, after=len(deletions)),
+        _published(run, response, now=now, after=len(deletions)) if has_effects else (),
         response.recorded,
     )
     return [*deletions, completed, *decide_following(run, step, decision)]

@@ -158,7 +158,8 @@ class Deliveries:
         else:
             self._dispatcher.end_delivery(call)
         self._free(session, command.stream, command.token)
-        self._clear_hold(turn, session.worker)
+        if session.worker.hold_ms:
+            self._clear_hold(turn, session.worker)
         turn.perform(AcknowledgeResult(session.session_id, command.stream, command.token, accepted, reason))
         return call
 
@@ -188,10 +189,9 @@ class Deliveries:
             self._dispatcher.freed.add(stream)
 
     def _clear_hold(self, turn: Turn, worker: Worker) -> None:
-        if worker.hold_ms:
-            worker.clear_hold()
-            self._dispatcher.matcher.rank_again(worker)
-            self._dispatcher.deadlines.arm(HoldDue(worker.worker_id), turn.now)
+        worker.clear_hold()
+        self._dispatcher.matcher.rank_again(worker)
+        self._dispatcher.deadlines.arm(HoldDue(worker.worker_id), turn.now)
 
     # ---- what the clock says ----
 

@@ -9,7 +9,7 @@ from dexd.core.deadlines import Deadlines
 from dexd.core.effects import AssignCall, CancelCall
 from dexd.core.flow.standing import priority_of
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
-from dexd.core.ids import StepExecutionId, WorkerId
+from dexd.core.ids import RunId, StepExecutionId, WorkerId
 from dexd.core.matching.calls import Call, CallKey, CallStage, next_rpc_token, step_of
 from dexd.core.matching.deadline_keys import DeadlineKey, HoldDue
 from dexd.core.matching.dispatch_record import dispatched
@@ -55,15 +55,18 @@ class Dispatcher:
 
     # ---- state to calls ----
 
-    def reconcile(self, turn: Turn, run: RunState, step_execution_id: StepExecutionId) -> None:
+    def reconcile(self, turn: Turn, run: RunState, key: tuple[RunId, StepExecutionId]) -> None:
         """Make the Step execution's open call and deadline what its state asks for."""
-        key: CallKey = (run.run_id, step_execution_id)
         call = self.calls.get(key)
-        step = run.steps.get(step_execution_id)
+        step = run.steps.get(key[1])
         if self.locks.held:
             self.locks.release_ended(key, run)
         if step is None:
-            self._drop(turn, key, call, *_cancel_terms(run))
+            if call is not None and (call.stage is not CallStage.HELD or call.asks):
+                self._drop(turn, key, call, *_cancel_terms(run))
+            else:  # the usual case: its delivery has ended, and with it everything that the call had
+                self.deadlines.disarm(key)
+                self.calls.pop(key, None)
         elif step.phase is StepPhase.READY:
             if call is None or not (call.is_queued or call.stage is CallStage.BLOCKED):
                 self._start_attempt(turn, key, call, run, step)
@@ -159,7 +162,7 @@ class Dispatcher:
             return
         stream = None
         if not worker.is_held(is_rpc=call.method is Method.RPC, now=turn.now):
-            stream = self.freed.take_for(worker, call) or self.matcher.idle_stream_of(worker, call)
+            stream = self.freed.take_for(worker, call) or self.matcher.take_idle_of(worker, call)
         if stream is not None:
             self.dispatch(turn, call, stream)
             return
@@ -175,7 +178,7 @@ class Dispatcher:
     def place_shared(self, turn: Turn, call: Call) -> None:
         """Any worker of the Flow type may take it."""
         call.stage = CallStage.SHARED
-        stream = None if self.is_shutting_down else self.matcher.idle_stream_for(call, now=turn.now)
+        stream = None if self.is_shutting_down else self.matcher.take_idle_for(call, now=turn.now)
         if stream is not None:
             self.dispatch(turn, call, stream)
             return
@@ -190,11 +193,11 @@ class Dispatcher:
     def dispatch(self, turn: Turn, call: Call, stream: Stream) -> None:
         """Hand the call over; the dispatch is an event of the same outcome [ROUTE-8, ROUTE-9, DELIV-4].
 
+        The stream must not be among the idle ones any more.
         Its stage says how it was routed: SHARED through the Flow type's queue, otherwise to the sticky worker.
         """
         session, now = stream.session, turn.now
         worker = session.worker
-        self.matcher.remove_idle(stream)
         deadline = now + call.timeout_ms
         if call.rpc is not None:
             deadline = min(deadline, call.rpc.command.expires_at)
@@ -244,7 +247,9 @@ class Dispatcher:
         call.stage = CallStage.ASSIGNED
         call.stream = stream
         call.is_accepted = False
-        self.occupy(stream, call.token)
+        if stream.token is None:
+            stream.session.worker.busy += 1
+        stream.token = call.token
 
     def occupy(self, stream: Stream, token: Token | None) -> None:
         """Make the stream busy with a delivery, be it current or stale."""
@@ -289,18 +294,18 @@ class Dispatcher:
 
     def offer_freed(self, turn: Turn) -> bool:
         """Let streams freed in this turn take calls; False when there were none."""
-        if self.locks.is_anything_free:
+        if self.locks.freed:
             for call in self.locks.take_next():
                 self.start_dispatch(turn, call)
             return True
-        if self.freed.is_empty:
+        if not (self.freed.streams or self.freed.eased):
             return False
         streams, eased = self.freed.take()
         for stream in streams:
             self.offer(turn, stream)
         for worker in eased:
             self.offer_idle(turn, worker)
-        return True
+        return bool(streams or eased)
 
     def offer(self, turn: Turn, stream: Stream) -> None:
         """An idle stream takes the call that waited longest, or stays idle."""
@@ -328,6 +333,7 @@ class Dispatcher:
                 call = self.matcher.call_for(stream, now=turn.now)
                 if call is None:
                     break
+                worker.remove_idle(stream)
                 self.dispatch(turn, call, stream)
 
     def await_release(self, worker: Worker, *, now: int) -> None:

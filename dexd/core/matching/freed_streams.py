@@ -13,18 +13,18 @@ from dexd.core.matching.sessions import Stream, Worker
 class FreedStreams:
     """Empty between two commands."""
 
-    __slots__ = ("_eased", "_matcher", "_streams")
+    __slots__ = ("_matcher", "eased", "streams")
 
     def __init__(self, matcher: Matcher) -> None:
         self._matcher = matcher
-        self._streams: list[Stream] = []
-        self._eased: dict[WorkerId, Worker] = {}
+        self.streams: list[Stream] = []
+        self.eased: dict[WorkerId, Worker] = {}
         """Workers that were full by their own numbers and are so no more."""
 
     def add(self, stream: Stream) -> None:
         """The worker answered on the stream."""
         self.vacate(stream)
-        self._streams.append(stream)
+        self.streams.append(stream)
 
     def vacate(self, stream: Stream) -> None:
         """Nothing occupies the stream any more; its worker may take a call on another one instead."""
@@ -33,7 +33,7 @@ class FreedStreams:
         worker = stream.session.worker
         stream.token = None
         if worker.is_full:
-            self._eased[worker.worker_id] = worker
+            self.eased[worker.worker_id] = worker
         worker.busy -= 1
         if worker.busy < worker.ranked_busy:
             self._matcher.rank_again(worker)
@@ -43,23 +43,18 @@ class FreedStreams:
 
         So a chain of Steps stays on its stream without making it idle in between.
         """
-        if not self._streams:
+        if not self.streams:
             return None
-        stream = self._streams[-1]
+        stream = self.streams[-1]
         if stream.session.worker is not worker or stream.session.is_draining:
             return None
         if stream.queue not in (call.run.flow_type, worker.own_queue) or not self._matcher.is_quiet(stream):
             return None
-        return self._streams.pop()
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing became free."""
-        return not (self._streams or self._eased)
+        return self.streams.pop()
 
     def take(self) -> tuple[list[Stream], list[Worker]]:
         """Take out the streams, and the workers for whose other streams calls may wait."""
-        streams, self._streams = self._streams, []
-        eased = [worker for worker in self._eased.values() if not self._matcher.is_quiet_for(worker)]
-        self._eased.clear()
+        streams, self.streams = self.streams, []
+        eased = [worker for worker in self.eased.values() if not self._matcher.is_quiet_for(worker)]
+        self.eased.clear()
         return streams, eased

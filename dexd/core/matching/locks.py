@@ -20,7 +20,7 @@ Lock: TypeAlias = tuple[RunId, str]
 class Locks:
     """Locks of all runs. Everything in here is empty as long as no call wants any."""
 
-    __slots__ = ("_asking_rpcs", "_deadlines", "_freed", "_holders", "_lines", "conflicts", "held")
+    __slots__ = ("_asking_rpcs", "_deadlines", "_holders", "_lines", "conflicts", "freed", "held")
 
     def __init__(self, deadlines: Deadlines[Any]) -> None:
         """`deadlines` are those of the calls; one that waits for locks has none."""
@@ -33,8 +33,8 @@ class Locks:
         self._lines: dict[Lock, list[tuple[int, str, Call]]] = {}
         """Steps that ask, oldest request first; one that asks no more is thrown away when it comes to the front."""
         self._asking_rpcs: dict[Lock, dict[CallKey, Call]] = {}
-        self._freed: dict[Lock, None] = {}
-        """Locks that may have become somebody else's turn."""
+        self.freed: dict[Lock, None] = {}
+        """Locks that may have become somebody else's turn; only if there are some may `take_next` find somebody."""
 
     def adopt(self, run: RunState) -> None:
         """Take over what a recovered run's Steps hold."""
@@ -91,7 +91,7 @@ class Locks:
     def withdraw(self, call: Call) -> None:
         """The call asks no more; those behind it may be next."""
         for lock in _locks(call):
-            self._freed[lock] = None
+            self.freed[lock] = None
             self._forget_rpc(lock, call)
         call.asks = ()
 
@@ -125,16 +125,11 @@ class Locks:
         for name in self.held.pop(key):
             lock = (key[0], name)
             del self._holders[lock]
-            self._freed[lock] = None
-
-    @property
-    def is_anything_free(self) -> bool:
-        """Whether `take_next` may find somebody."""
-        return bool(self._freed)
+            self.freed[lock] = None
 
     def take_next(self) -> list[Call]:
         """Steps whose turn has come, each once, of all locks freed since the last time."""
-        freed, self._freed = self._freed, {}
+        freed, self.freed = self.freed, {}
         heads = [head for lock in freed if (head := self._head(lock)) is not None]
         return [call for call in dict.fromkeys(heads) if not call.is_queued and self._is_next(call)]
 

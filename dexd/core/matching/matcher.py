@@ -63,16 +63,16 @@ class Matcher:
             return None
         return worker
 
-    def idle_stream_of(self, worker: Worker, call: Call) -> Stream | None:
-        """An idle stream of that worker for the call, if the worker is not held; its own queue first."""
-        return worker.pick_idle(worker.own_queue, QueueName(call.run.flow_type))
+    def take_idle_of(self, worker: Worker, call: Call) -> Stream | None:
+        """Take out an idle stream of that worker for the call; its own queue first."""
+        return _taken(worker, worker.pick_idle(worker.own_queue, QueueName(call.run.flow_type)))
 
-    def idle_stream_for(self, call: Call, *, now: int) -> Stream | None:
-        """[ROUTE-7] An idle stream of the best worker on the Flow type's queue; see `IdleWorkers`."""
+    def take_idle_for(self, call: Call, *, now: int) -> Stream | None:
+        """[ROUTE-7] Take out an idle stream of the best worker on the Flow type's queue; see `IdleWorkers`."""
         queue = QueueName(call.run.flow_type)
         workers = (self._idle_rpcs if call.method is Method.RPC else self._idle_steps).get(queue)
         best = None if workers is None else workers.best(call, now=now)
-        return None if best is None else best.pick_idle(queue)
+        return None if best is None else _taken(best, best.pick_idle(queue))
 
     def wait_sticky(self, call: Call, worker: Worker) -> None:
         """Let the call wait for that worker."""
@@ -169,3 +169,9 @@ class Matcher:
         """Give the call its place in arrival order, for a dispatch that begins now."""
         self._next_ticket += 1
         call.ticket = self._next_ticket
+
+
+def _taken(worker: Worker, stream: Stream | None) -> Stream | None:
+    if stream is not None:
+        worker.remove_idle(stream)
+    return stream
