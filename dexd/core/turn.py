@@ -86,7 +86,10 @@ class Turn:
         is_touching, is_wait_changing = _CONSEQUENCES[kind]
         if is_touching:
             self.touched[run.run_id, event.step_execution_id] = run  # type: ignore[union-attr]  # the table says so
-        if is_wait_changing:
+        if is_wait_changing and (
+            # The common case, an execute that publishes nothing, changes no Wait; only a completion may await its end.
+            type(event) is not ExecuteCompleted or event.messages or run.completion_requested
+        ):
             self._note_waits(run, event)
 
     def emit_all(self, run: RunState, events: Iterable[Event]) -> None:
@@ -137,10 +140,8 @@ class Turn:
         """Note what may be satisfied now.
 
         Waits are evaluated when installed and after every change of what they watch [WAIT-4]; an execute that ended may
-        have been the last active Step [DEC-2]. One that does neither is the common case.
+        have been the last active Step [DEC-2].
         """
-        if type(event) is ExecuteCompleted and not event.messages and not run.completion_requested:
-            return
         changes = self.waits.get(run.run_id)
         if changes is None:
             changes = self.waits[run.run_id] = WaitChanges(run)

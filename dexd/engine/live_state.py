@@ -88,14 +88,10 @@ class LiveState:
         batch.record(events)
         if outcome.stream_events:
             self._collect_streams(outcome.stream_events)
-        has_part_waits = self._waits.has_part_waits
+        parts_of = self._waits.parts_of
         for recorded in events:
             kind = type(recorded.event)
-            if (
-                kind in _FOLLOWED
-                or has_part_waits
-                or (kind is StepDispatched and self._timers.has_rows(recorded.stream_id))
-            ):
+            if kind in _FOLLOWED or parts_of or (kind is StepDispatched and self._timers.has_rows(recorded.stream_id)):
                 self._follow(recorded)
             if not recorded.version % self._snapshot_every:
                 batch.note_snapshot(self.runs.of_stream(recorded.stream_id))
@@ -122,7 +118,7 @@ class LiveState:
             if type(event) in WAKE_UP_EVENTS or type(event) is StepDispatched:
                 step_id = event.step_execution_id  # type: ignore[union-attr]  # the table says so
                 self._timers.may_move(run, step_id, self._commits.open)
-            if self._waits.has_part_waits:
+            if self._waits.parts_of:
                 self._waits.event_happened(run, event)
 
     def _run_started(self, event: FlowStarted) -> None:

@@ -57,26 +57,21 @@ class _Waiter:
 class Waits:
     """Everybody who waits, by run and by what of the run."""
 
-    __slots__ = ("_arm", "_by_key", "_deadlines", "_last_number", "_parts_of", "_tell", "_waiters")
+    __slots__ = ("_arm", "_by_key", "_deadlines", "_last_number", "_tell", "_waiters", "parts_of")
 
     def __init__(self, tell: Tell, arm: Callable[[int], None]) -> None:
         """`arm` asks for `expire` at an instant."""
         self._tell = tell
         self._arm = arm
         self._by_key: dict[WaitKey, dict[int, _Waiter]] = {}
-        self._parts_of: dict[RunId, dict[PartKey, None]] = {}
-        """Steps and Attributes waited for, by run."""
+        self.parts_of: dict[RunId, dict[PartKey, None]] = {}
+        """Steps and Attributes waited for, by run; if there are none, nobody need tell `event_happened` anything."""
         self._waiters: dict[int, _Waiter] = {}
         self._deadlines: Deadlines[int] = Deadlines()
         self._last_number = 0
 
     def __len__(self) -> int:
         return len(self._waiters)
-
-    @property
-    def has_part_waits(self) -> bool:
-        """Whether `event_happened` wants to hear of events."""
-        return bool(self._parts_of)
 
     def next_deadline(self) -> int | None:
         """When the next wait runs out."""
@@ -111,7 +106,7 @@ class Waits:
         key = waiter.key
         self._by_key.setdefault(key, {})[waiter.number] = waiter
         if isinstance(key, tuple):
-            self._parts_of.setdefault(key.run_id, {})[key] = None
+            self.parts_of.setdefault(key.run_id, {})[key] = None
 
     def _remove(self, waiter: _Waiter) -> None:
         if self._waiters.pop(waiter.number, None) is None:
@@ -127,10 +122,10 @@ class Waits:
             return
         del self._by_key[key]
         if isinstance(key, tuple):
-            parts = self._parts_of[key.run_id]
+            parts = self.parts_of[key.run_id]
             del parts[key]
             if not parts:
-                del self._parts_of[key.run_id]
+                del self.parts_of[key.run_id]
 
     # ---- settling ----
 
@@ -138,23 +133,23 @@ class Waits:
         """The execution ended: its waiters learn how; those that wait for a part of it, that it is too late."""
         if run.run_id in self._by_key:
             self._settle(run.run_id, FlowWait(run.run_id, end_of(run)))
-        for key in list(self._parts_of.get(run.run_id, ())):
+        for key in list(self.parts_of.get(run.run_id, ())):
             self._settle(key, refuse_closed(run))
 
     def run_followed(self, run: RunState, following: RunState) -> None:
         """The run ended, but the execution goes on in another one: whoever waits, waits there [WAITAPI-2]."""
-        for key in [run.run_id, *self._parts_of.get(run.run_id, ())]:
+        for key in [run.run_id, *self.parts_of.get(run.run_id, ())]:
             for waiter in list(self._by_key.get(key, {}).values()):
                 self._leave(waiter)
                 waiter.key = _moved(key, following.run_id)
                 self._enter(waiter)
-        for key in list(self._parts_of.get(following.run_id, ())):
+        for key in list(self.parts_of.get(following.run_id, ())):
             if isinstance(key, AttributeKey):
                 self._settle_matching(key, following.attributes.get(key.name))
 
     def event_happened(self, run: RunState, event: Event) -> None:
         """An event of an open run: perhaps somebody waits for the Step execution that it ends, or for what it wrote."""
-        if run.run_id not in self._parts_of:
+        if run.run_id not in self.parts_of:
             return
         outcome = outcome_of(event)
         key = StepKey(run.run_id, getattr(event, "step_execution_id", StepExecutionId("")))

@@ -142,7 +142,8 @@ def _heartbeat_received(state: RunState, event: e.HeartbeatReceived, at: int) ->
 
 def _wait_for_completed(state: RunState, event: e.WaitForCompleted, at: int) -> None:
     step = state.steps[event.step_execution_id]
-    _accept(state, step)
+    state.last_worker = step.worker_id  # the Flow sticks to it from now on [ROUTE-6]
+    _remember_token(state, step)
     write(state, event.writes)
     for message_id, channel, value in event.messages:
         enqueue(state, channel, Message(message_id, value, at, is_own=True))
@@ -231,7 +232,8 @@ def _conditions_met(state: RunState, event: e.ConditionsMet, at: int) -> None:
 
 def _execute_completed(state: RunState, event: e.ExecuteCompleted, at: int) -> None:
     step = state.steps.pop(event.step_execution_id)
-    _accept(state, step)
+    state.last_worker = step.worker_id  # the Flow sticks to it from now on [ROUTE-6]
+    _remember_token(state, step)
     if state.locks or state.lending:
         let_go(state, step)
     write(state, event.writes)
@@ -291,16 +293,11 @@ def _begin_execute(state: RunState, step: StepExecution, at: int) -> None:
     step.ready_version = state.version + 1
 
 
-def _accept(state: RunState, step: StepExecution) -> None:
-    """A worker's output was applied: the Flow sticks to it from now on [ROUTE-6]."""
-    state.last_worker = step.worker_id
-    _remember_token(state, step)
-
-
 def _remember_token(state: RunState, step: StepExecution) -> None:
-    state.accepted.append(step.token(state.run_id))
-    if len(state.accepted) > ACCEPTED_REMEMBERED_MAX:
-        del state.accepted[0]
+    accepted = state.accepted
+    accepted.append(step.token(state.run_id))
+    if len(accepted) > ACCEPTED_REMEMBERED_MAX:
+        del accepted[0]
 
 
 # ---- Channels, Attributes, requests -----------------------------------------------------------------------------

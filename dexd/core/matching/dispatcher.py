@@ -274,7 +274,8 @@ class Dispatcher:
 
     def end_delivery(self, call: Call) -> None:
         """The current delivery is settled or given up; its stream, if any, stays busy until the worker answers."""
-        if not call.is_delivered:
+        stage = call.stage
+        if stage is not CallStage.ASSIGNED and stage is not CallStage.DETACHED:
             return
         calls = self.delivered[call.worker_id]
         del calls[call.key]

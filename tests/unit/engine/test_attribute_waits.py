@@ -108,7 +108,7 @@ async def test_waitapi_6_abandoned_wait_leaves_nothing_behind() -> None:
     abandon()
     abandon()
     assert len(rig.engine.waits) == 0
-    assert not rig.engine.waits.has_part_waits
+    assert not rig.engine.waits.parts_of
 
 
 async def test_stopping_server_refuses_new_waits() -> None:
