@@ -99,10 +99,8 @@ class Dispatcher:
         else:
             self.deadlines.arm(key, until)
 
-    def _drop(self, turn: Turn, key: CallKey, call: Call | None, reason: str, grace_ms: int) -> None:
+    def _drop(self, turn: Turn, key: CallKey, call: Call, reason: str, grace_ms: int) -> None:
         self.deadlines.disarm(key)
-        if call is None:
-            return
         if call.is_delivered:
             self.cancel_delivery(turn, call, reason, grace_ms=grace_ms)
         if call.asks:
@@ -247,9 +245,7 @@ class Dispatcher:
         call.stage = CallStage.ASSIGNED
         call.stream = stream
         call.is_accepted = False
-        if stream.token is None:
-            stream.session.worker.busy += 1
-        stream.token = call.token
+        self.occupy(stream, call.token)
 
     def occupy(self, stream: Stream, token: Token | None) -> None:
         """Make the stream busy with a delivery, be it current or stale."""

@@ -23,8 +23,7 @@ class FreedStreams:
 
     def add(self, stream: Stream) -> None:
         """The worker answered on the stream."""
-        if stream.token is not None:
-            self.vacate(stream)
+        self.vacate(stream)
         self.streams.append(stream)
 
     def vacate(self, stream: Stream) -> None:
