@@ -31,10 +31,13 @@ _FINAL_CODES = PERMANENT_CODES | {"NOT_FOUND"}
 class HistoryWatch:
     """The events of one Flow from an event ID on, until the Flow is closed and all its events were given."""
 
-    def __init__(self, channel: StreamSource, flow_id: str, from_event_id: int) -> None:
+    def __init__(self, channel: StreamSource, flow_id: str, from_event_id: int, *, follow_runs: bool) -> None:
         self._channel = channel
         self._flow_id = flow_id
         self._next_event_id = from_event_id
+        self._run_id = ""
+        """Of the last event; the latest run before the first one."""
+        self._follow_runs = follow_runs
         self._lock = threading.Lock()
         self._call: ByteStream | None = None
         self._closed = threading.Event()
@@ -70,14 +73,19 @@ class HistoryWatch:
                 self._call.cancel()
 
     def _read(self) -> Iterator[HistoryEvent]:
-        request = pb.WatchHistoryRequest(flow_id=self._flow_id, from_event_id=self._next_event_id)
+        request = pb.WatchHistoryRequest(
+            flow_id=self._flow_id,
+            run_id=self._run_id,
+            from_event_id=self._next_event_id,
+            follow_runs=self._follow_runs,
+        )
         with self._lock:
             if self._closed.is_set():
                 return
             call = self._call = self._channel.open_stream(WATCH_PATH, request.SerializeToString())
         for message in call:
             (event,) = to_history_events([pb.HistoryEvent.FromString(message)])
-            self._next_event_id = event.event_id + 1
+            self._run_id, self._next_event_id = event.run_id, event.event_id + 1
             yield event
 
     def _raise_if_final(self, status: RemoteStatus, silent_s: float) -> None:

@@ -235,9 +235,16 @@ class AsyncClient:
             self._verbs.get_history(flow_id, run_id=run_id, from_event_id=from_event_id, page_size=page_size)
         )
 
-    def watch_history(self, flow_id: str, *, from_event_id: int = 1) -> AsyncIterator[HistoryEvent]:
+    def watch_history(
+        self, flow_id: str, *, from_event_id: int = 1, follow_runs: bool = True
+    ) -> AsyncIterator[HistoryEvent]:
         """See Client."""
-        watch = HistoryWatch(self._channel, check_name(flow_id, "Flow ID"), checked_event_id(from_event_id))
+        watch = HistoryWatch(
+            self._channel,
+            check_name(flow_id, "Flow ID"),
+            checked_event_id(from_event_id),
+            follow_runs=follow_runs,
+        )
         return iterate(watch)
 
     async def health_check(self) -> HealthInfo:

@@ -305,9 +305,30 @@ class Client:
             self._verbs.get_history(flow_id, run_id=run_id, from_event_id=from_event_id, page_size=page_size)
         )
 
-    def watch_history(self, flow_id: str, *, from_event_id: int = 1) -> Iterator[HistoryEvent]:
-        """Give the history as it grows, until the Flow is closed; closing the iterator ends the watch [HIST-5]."""
-        watch = HistoryWatch(self._channel, check_name(flow_id, "Flow ID"), checked_event_id(from_event_id))
+    def watch_history(
+        self, flow_id: str, *, from_event_id: int = 1, follow_runs: bool = True
+    ) -> Iterator[HistoryEvent]:
+        """Give the history as it grows, until the Flow is closed; closing the iterator ends the watch [HIST-5].
+
+        Args:
+            flow_id: The Flow; the watch begins with its latest run.
+            from_event_id: The first event of that run to give.
+            follow_runs: Go on with the run that follows at a roll-over or a retry of the Flow, from its first event on.
+                Event IDs begin anew there. Without it the watch ends with the run.
+
+        Returns:
+            Events in order, each once, over breaks of the connection too. The last one is the FlowClosed of the last
+            run, whose data names the status.
+
+        Raises:
+            FlowNotFoundError: there is no such Flow.
+        """
+        watch = HistoryWatch(
+            self._channel,
+            check_name(flow_id, "Flow ID"),
+            checked_event_id(from_event_id),
+            follow_runs=follow_runs,
+        )
         return watch.events()
 
     def health_check(self) -> HealthInfo:

@@ -44,6 +44,16 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     limit: int
 
 
+class WatchQuery(msgspec.Struct, frozen=True):
+    """A history to follow."""
+
+    key: RunKey
+    from_event_id: int
+    follow_runs: bool = False
+    page_events: int = HISTORY_PAGE_SIZE_DEFAULT
+    """Events read at a time."""
+
+
 class AttributeQuery(msgspec.Struct, frozen=True):
     """One Attribute."""
 
@@ -131,11 +141,11 @@ def to_history_query(request: pb.GetHistoryRequest) -> HistoryQuery | Rejection:
     return refusal or HistoryQuery(_run_key(request.flow_id, request.run_id), max(1, request.from_event_id), limit)
 
 
-def to_watch_query(request: pb.WatchHistoryRequest) -> HistoryQuery | Rejection:
+def to_watch_query(request: pb.WatchHistoryRequest) -> WatchQuery | Rejection:
     """Read from where history is to be followed."""
     refusal = refuse_run(request.flow_id, request.run_id) or refuse_negative(request.from_event_id, "from_event_id")
     key = _run_key(request.flow_id, request.run_id)
-    return refusal or HistoryQuery(key, max(1, request.from_event_id), HISTORY_PAGE_SIZE_DEFAULT)
+    return refusal or WatchQuery(key, max(1, request.from_event_id), request.follow_runs)
 
 
 def to_flow_wait_query(request: pb.WaitForFlowRequest, *, wait_ms_max: int) -> FlowWaitQuery | Rejection:

@@ -17,11 +17,14 @@ from dexd.core import events as e
 from dexd.core.config import KernelConfig
 from dexd.core.flow.durability import durability_of
 from dexd.core.flow.evolve import evolve
-from dexd.core.flow.state import RunState, StepExecution
+from dexd.core.flow.state import RunState, StepExecution, StepPhase
 from dexd.core.ids import StepExecutionId
 from dexd.core.outcome import RecordedEvent
 
 MethodResult: TypeAlias = e.WaitForCompleted | e.WaitForFailed | e.ExecuteCompleted | e.ExecuteFailed
+
+DeliveryEnd: TypeAlias = e.StepDeliveryLost | e.StepDeclined | e.StepCanceled | e.MethodPending
+"""Events that may end a delivery without a result."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -44,6 +47,8 @@ class HistoryView:
         # A Step's result ends its execution, so the blocks are made before the event is folded.
         if isinstance(event, MethodResult):
             shown.update(self._blocks(event, recorded.at))
+        elif isinstance(event, DeliveryEnd):
+            shown.update(self._delivery(event, recorded.at))
         self.skip(recorded)
         assert self._run is not None
         data = _encoder.encode(shown)
@@ -65,7 +70,24 @@ class HistoryView:
         for name in _SHOWN_WHEN_SET.get(type(event), ()):
             if not shown[name]:
                 del shown[name]
+        if isinstance(event, e.StepDispatched):
+            shown["queue"] = "sticky" if event.is_sticky else "type"
+            # Nothing limits dispatches yet.
+            shown["limits"] = []
         return shown
+
+    def _delivery(self, event: DeliveryEnd, at: int) -> dict[str, Json]:
+        """Where the handler ran whose delivery ends here, and how long; nothing if none ran [HIST-3]."""
+        assert self._run is not None
+        step = self._run.steps[event.step_execution_id]
+        if step.phase is not StepPhase.RUNNING:
+            return {}
+        return {
+            "delivery": step.delivery,
+            "worker_id": step.worker_id,
+            "started_at": step.dispatched_at,
+            "duration_ms": at - step.dispatched_at,
+        }
 
     # ---- blocks of a method's result [HIST-4] ----
 
@@ -99,12 +121,17 @@ class HistoryView:
             "durability": durability_of(run, step, self._config.step_durability).name,
             "options": effective_options(run, step, self._config),
             "first_attempt_at": step.first_attempt_at,
-            "started_at": step.dispatched_at,
-            "duration_ms": at - step.dispatched_at,
-            "worker_id": step.worker_id,
+            **_times(step, at),
             "last_failure": show_last_failure(step),
             "recovery_error": None if step.recovery_error is None else show_struct(step.recovery_error),
         }
+
+
+def _times(step: StepExecution, at: int) -> dict[str, Json]:
+    """Which worker had the attempt, and when; null for one that found none."""
+    if not step.delivery:
+        return {"started_at": None, "duration_ms": None, "worker_id": None}
+    return {"started_at": step.dispatched_at, "duration_ms": at - step.dispatched_at, "worker_id": step.worker_id}
 
 
 def _output_block(event: MethodResult) -> dict[str, Json]:
@@ -117,7 +144,8 @@ def _output_block(event: MethodResult) -> dict[str, Json]:
             }
         case e.ExecuteCompleted():
             decision = {"kind": event.decision.name, "output": show_value(event.output), "reason": event.reason}
-            return {"decision": decision, **_effects(event)}
+            # Only wait_for sets locals; the block has the same parts for both methods.
+            return {"decision": decision, **_effects(event), "locals": {}}
         case _:
             return {"failure": show_struct(event.failure)}
 

@@ -20,6 +20,7 @@ from dexd.codec.flow_queries import (
     MessagesQuery,
     RunKey,
     StepWaitQuery,
+    WatchQuery,
 )
 from dexd.codec.live_state_view import LiveState, live_state
 from dexd.codec.views import (
@@ -234,8 +235,11 @@ class Reads:
         else:
             self._read_later(partial(self._history.page, run.stream_id, query.from_event_id, query.limit), on_answer)
 
-    async def watch_history(self, query: HistoryQuery) -> AsyncIterator[HistoryEntry | Rejection]:
-        """Tell the history as it grows, until the run is closed; a refusal is the last item."""
+    async def watch_history(self, query: WatchQuery) -> AsyncIterator[HistoryEntry | Rejection]:
+        """Tell the history as it grows, until the run is closed, or with it its execution; a refusal is the last item.
+
+        The event that closes the last run, with its status, is the last one of all [HIST-5].
+        """
         key, version = query.key, query.from_event_id
         while True:
             run = self._find(key)
@@ -245,7 +249,7 @@ class Reads:
             # Both are asked before the page is read, so that nothing committed in between is missed: the page of a run
             # that is closed now holds its end.
             grown, is_complete = self._growth.of(run.stream_id), not run.is_open
-            page = await self._page(run, version, query.limit)
+            page = await self._page(run, version, query.page_events)
             if isinstance(page, Rejection):
                 yield page
                 return
@@ -253,6 +257,9 @@ class Reads:
                 yield entry
             key, version = RunKey(run.flow_id, run.run_id), version + len(page.entries)
             if page.next_event_id:
+                continue
+            if is_complete and query.follow_runs and run.next_run_id:
+                key, version = RunKey(run.flow_id, run.next_run_id), 1
                 continue
             if is_complete:
                 return

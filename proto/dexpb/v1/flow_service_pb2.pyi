@@ -1070,22 +1070,26 @@ class WatchHistoryRequest(_message.Message):
     FLOW_ID_FIELD_NUMBER: _builtins.int
     RUN_ID_FIELD_NUMBER: _builtins.int
     FROM_EVENT_ID_FIELD_NUMBER: _builtins.int
+    FOLLOW_RUNS_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
     """The Flow ID."""
     run_id: _builtins.str
     """One run of the Flow ID; empty is the latest."""
     from_event_id: _builtins.int
-    """First event id wanted; ids begin at 1."""
+    """First event id wanted of that run; ids begin at 1."""
+    follow_runs: _builtins.bool
+    """Go on with the run that follows a closed one, from its first event on, until the execution is closed."""
     def __init__(
         self,
         *,
         flow_id: _builtins.str = ...,
         run_id: _builtins.str = ...,
         from_event_id: _builtins.int = ...,
+        follow_runs: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["flow_id", b"flow_id", "from_event_id", b"from_event_id", "run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["flow_id", b"flow_id", "follow_runs", b"follow_runs", "from_event_id", b"from_event_id", "run_id", b"run_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

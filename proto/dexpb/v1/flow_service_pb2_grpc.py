@@ -182,7 +182,7 @@ class FlowServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchHistory(self, request, context):
-        """The history as it grows, until the Flow is closed.
+        """The history of a run as it grows, until it is closed, and those of the runs that follow it if asked [HIST-5].
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

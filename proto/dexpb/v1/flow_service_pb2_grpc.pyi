@@ -49,7 +49,7 @@ class FlowServiceStub:
     GetHistory: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.GetHistoryRequest, _flow_service_pb2.GetHistoryReply]
     """A page of one run's history, by event id."""
     WatchHistory: _grpc.UnaryStreamMultiCallable[_flow_service_pb2.WatchHistoryRequest, _flow_service_pb2.HistoryEvent]
-    """The history as it grows, until the Flow is closed."""
+    """The history of a run as it grows, until it is closed, and those of the runs that follow it if asked [HIST-5]."""
     Publish: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.PublishRequest, _flow_service_pb2.PublishReply]
     """Publishes messages to one Channel, atomically and in order [CHAN-2]."""
     ListChannelMessages: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.ListChannelMessagesRequest, _flow_service_pb2.ListChannelMessagesReply]
@@ -95,7 +95,7 @@ class FlowServiceAsyncStub(FlowServiceStub):
     GetHistory: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.GetHistoryRequest, _flow_service_pb2.GetHistoryReply]  # type: ignore[assignment]
     """A page of one run's history, by event id."""
     WatchHistory: _aio.UnaryStreamMultiCallable[_flow_service_pb2.WatchHistoryRequest, _flow_service_pb2.HistoryEvent]  # type: ignore[assignment]
-    """The history as it grows, until the Flow is closed."""
+    """The history of a run as it grows, until it is closed, and those of the runs that follow it if asked [HIST-5]."""
     Publish: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.PublishRequest, _flow_service_pb2.PublishReply]  # type: ignore[assignment]
     """Publishes messages to one Channel, atomically and in order [CHAN-2]."""
     ListChannelMessages: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.ListChannelMessagesRequest, _flow_service_pb2.ListChannelMessagesReply]  # type: ignore[assignment]
@@ -180,7 +180,7 @@ class FlowServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _flow_service_pb2.WatchHistoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_flow_service_pb2.HistoryEvent], _abc.AsyncIterator[_flow_service_pb2.HistoryEvent]]:
-        """The history as it grows, until the Flow is closed."""
+        """The history of a run as it grows, until it is closed, and those of the runs that follow it if asked [HIST-5]."""
 
     @_abc_1.abstractmethod
     def Publish(

@@ -15,6 +15,7 @@ from dexd.codec.flow_queries import (
     ListQuery,
     RunKey,
     StepWaitQuery,
+    WatchQuery,
     page_token,
 )
 from dexd.codec.flow_requests import Minted
@@ -385,7 +386,8 @@ def test_queries_take_what_was_asked_with_defaults() -> None:
     assert queries.to_history_query(pb.GetHistoryRequest(flow_id="f", from_event_id=5, page_size=10)) == HistoryQuery(
         key, 5, 10
     )
-    assert queries.to_watch_query(pb.WatchHistoryRequest(flow_id="f", from_event_id=3)) == HistoryQuery(key, 3, 1_000)
+    assert queries.to_watch_query(pb.WatchHistoryRequest(flow_id="f", from_event_id=3)) == WatchQuery(key, 3)
+    assert queries.to_watch_query(pb.WatchHistoryRequest(flow_id="f", follow_runs=True)) == WatchQuery(key, 1, True)
     assert queries.to_flow_wait_query(
         pb.WaitForFlowRequest(flow_id="f", wait_ms=9, first_run_id="r"), wait_ms_max=10
     ) == FlowWaitQuery(FlowId("f"), 9, RunId("r"))

@@ -159,6 +159,7 @@ def test_result_of_execute_shows_what_its_wait_consumed() -> None:
         "writes": [{"key": "b", "value": 2}],
         "publications": [{"message_id": "m2", "channel": "out", "value": 3}],
         "recorded": [],
+        "locals": {},
     }
     options = data["context"]["options"]
     assert options["timeout_ms"] == 7_000

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dexd.codec.flow_queries import AttributeQuery, HistoryQuery, ListQuery, RunKey
+from dexd.codec.flow_queries import AttributeQuery, HistoryQuery, ListQuery, RunKey, WatchQuery
 from dexd.codec.views import HistoryEntry
 from dexd.core.config import KernelConfig
 from dexd.core.ids import FlowId, RunId
@@ -70,9 +70,10 @@ async def test_history_of_an_unknown_run_is_refused() -> None:
     """[ERR-A] FLOW_NOT_FOUND, for a page and for a watch."""
     rig = Rig()
     await rig.start()
-    query = HistoryQuery(RunKey(FlowId("f"), RunId("other")), 1, 100)
+    key = RunKey(FlowId("f"), RunId("other"))
+    query = HistoryQuery(key, 1, 100)
     assert (await rig.read(rig.engine.reads.history, query)).code is Code.FLOW_NOT_FOUND
-    entries = [entry async for entry in rig.engine.reads.watch_history(query)]
+    entries = [entry async for entry in rig.engine.reads.watch_history(WatchQuery(key, 1))]
     assert [entry.code for entry in entries if isinstance(entry, Rejection)] == [Code.FLOW_NOT_FOUND]
 
 
@@ -82,7 +83,7 @@ async def test_watch_shows_what_is_there_and_what_comes_until_the_end() -> None:
     seen: list[HistoryEntry] = []
 
     async def watch() -> None:
-        async for entry in rig.engine.reads.watch_history(HistoryQuery(KEY, 1, 2)):
+        async for entry in rig.engine.reads.watch_history(WatchQuery(KEY, 1, page_events=2)):
             assert isinstance(entry, HistoryEntry)
             seen.append(entry)
 
@@ -100,7 +101,7 @@ async def test_cancelled_watch_leaves_the_others_alone() -> None:
     await rig.start()
 
     async def watch() -> list[str]:
-        entries = rig.engine.reads.watch_history(HistoryQuery(KEY, 1, 100))
+        entries = rig.engine.reads.watch_history(WatchQuery(KEY, 1))
         return [entry.kind async for entry in entries if isinstance(entry, HistoryEntry)]
 
     leaving, staying = asyncio.create_task(watch()), asyncio.create_task(watch())
@@ -178,7 +179,7 @@ async def test_reads_behind_a_commit_that_fails_are_refused() -> None:
     await rig.decided()
     answers = Answers()
     rig.engine.reads.history(HistoryQuery(KEY, 1, 100), answers)
-    watching = anext(rig.engine.reads.watch_history(HistoryQuery(KEY, 1, 100)))
+    watching = anext(rig.engine.reads.watch_history(WatchQuery(KEY, 1)))
     watch = asyncio.ensure_future(watching)
     await rig.decided()
     rig.writer.commit()

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from dexd.codec.flow_queries import FlowWaitQuery, HistoryQuery, RunKey, StepWaitQuery
+from dexd.codec.flow_queries import FlowWaitQuery, RunKey, StepWaitQuery, WatchQuery
 from dexd.core import commands as c
 from dexd.core.effects import AskReconnect
 from dexd.core.ids import CallerId, FlowId, RequestId, StepExecutionId
@@ -188,7 +188,7 @@ async def test_watch_ends_with_a_refusal_when_the_server_stops() -> None:
     """[DRAIN-4] Nobody waits in vain."""
     rig = Rig()
     await rig.start()
-    entries = rig.engine.reads.watch_history(HistoryQuery(RunKey(FlowId("f"), None), 1, 100))
+    entries = rig.engine.reads.watch_history(WatchQuery(RunKey(FlowId("f"), None), 1))
     kinds = [(await anext(entries)).kind for _ in range(2)]  # type: ignore[union-attr] # no refusal yet
     assert kinds == ["FlowStarted", "StepScheduled"]
     last = anext(entries)
