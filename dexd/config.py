@@ -13,10 +13,22 @@ from typing import Annotated, Any, Final, get_type_hints
 import msgspec
 
 from dexd.core.config import KernelConfig
+from dexd.core.retention import RetentionConfig
 from dexd.core.values import StepDurability
 from dexd.errors import ConfigError
 from dexd.log.connection import Synchronous
-from dexd.settings import Address, Choice, Count, Directory, Duration, ListenAddress, OptionalAddress, SettingKind, Size
+from dexd.settings import (
+    Address,
+    Choice,
+    Count,
+    Directory,
+    Duration,
+    ListenAddress,
+    OptionalAddress,
+    OptionalDirectory,
+    SettingKind,
+    Size,
+)
 
 DEFAULT_FILE: Final = Path("dexd.toml")
 """Read from the working directory when it is there and no file is named."""
@@ -46,6 +58,12 @@ class StoreSection(msgspec.Struct, frozen=True):
     """Events per transaction; the most is what one SQL statement can carry."""
     snapshot_every_events: Annotated[int, Count(1, 100_000)] = 200
     """Events of a run between two snapshots of its state; fewer make a restart faster and commits larger."""
+    retention_ms: Annotated[int, Duration("0s", "36500d")] = RetentionConfig().retention_ms
+    """How long closed runs are kept; 0s keeps them for ever [KEEP-1]."""
+    ordinal_retention_ms: Annotated[int, Duration("0s", "36500d")] = RetentionConfig().ordinal_retention_ms
+    """How long the last ordinal of a Flow ID is kept after its last run has been deleted; 0s is for ever [ID-10]."""
+    archive_dir: Annotated[Path | None, OptionalDirectory()] = None
+    """Where executions are written as JSON lines before they are deleted; "" deletes them without [KEEP-2]."""
 
 
 class MatchingSection(msgspec.Struct, frozen=True):
@@ -117,6 +135,10 @@ class ServerConfig(msgspec.Struct, frozen=True):
             method_timeout_ms=self.flow.method_timeout_ms,
             step_durability=StepDurability[self.flow.step_durability.upper()],
         )
+
+    def retention(self) -> RetentionConfig:
+        """How long what is kept."""
+        return RetentionConfig(self.store.retention_ms, self.store.ordinal_retention_ms)
 
 
 class Setting(msgspec.Struct, frozen=True):

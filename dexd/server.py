@@ -32,6 +32,7 @@ from dexd.config import ServerConfig
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.engine import Engine, EngineOptions
 from dexd.engine.ports import Failpoint
+from dexd.engine.retention import Retention
 from dexd.engine.system import ServerClock, mint_request_id
 from dexd.errors import ListenError
 from dexd.log.directory import log_path
@@ -149,6 +150,7 @@ class Server:
             pages=partition.pages,
             failpoint=failpoint,
         )
+        self._retention = Retention(self._engine, partition.pages, self._clock, config.retention())
         self._flow_types = FlowTypeDirectory()
         self._open_calls = OpenCalls()
         self._flow_service = self._create_flow_service()
@@ -172,6 +174,7 @@ class Server:
         await self._partition.pages.open()
         await self._grpc.start()
         self._engine.start()
+        self._retention.start()
         await self._health.set_serving()
         # What recovery built lives as long as its runs; the collector need not walk it again and again.
         gc.collect()
@@ -210,6 +213,7 @@ class Server:
     async def abandon(self) -> None:
         """Stop at once after a failure: the log, as far as it is durable, is the truth [ARCH-4]."""
         await self._stop_metrics()
+        await self._retention.stop()
         await self._grpc.stop(None)
         self._engine.close()
         try:
@@ -226,6 +230,7 @@ class Server:
         self._flow_service.end_sessions(
             Rejection(Code.SHUTTING_DOWN, f"the server is stopping: {reason}", {}, RETRY_AFTER_MS)
         )
+        await self._retention.stop()
         await self._engine.stop(reason)
         ended = asyncio.create_task(self._open_calls.ended(), name="server_calls_ended")
         await asyncio.wait((closing, ended), return_when=asyncio.FIRST_COMPLETED)

@@ -189,6 +189,20 @@ class Directory(msgspec.Struct, frozen=True):
         return _quoted(str(value))
 
 
+class OptionalDirectory(msgspec.Struct, frozen=True):
+    """A directory, or the empty text for none."""
+
+    @property
+    def expected(self) -> str:
+        return f'{Directory().expected}, or "" for none'
+
+    def parse(self, raw: object) -> Path | None:
+        return None if raw == "" else Directory().parse(raw)
+
+    def render(self, value: object) -> str:
+        return _quoted("" if value is None else str(value))
+
+
 def _within(number: int, least: int, most: int) -> int:
     if not least <= number <= most:
         raise ValueError("out of range")

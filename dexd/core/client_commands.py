@@ -69,7 +69,8 @@ class ClientCommands:
         known = None
         if latest is not None and latest.ordinal > 1:
             known = self._runs.started_by(command.flow_id, command.request_id)
-        decided = decide_start(latest, command, known=known, now=turn.now)
+        last_ordinal = 0 if latest is not None else self._runs.last_ordinal(command.flow_id)
+        decided = decide_start(latest, command, known=known, now=turn.now, last_ordinal=last_ordinal)
         if not isinstance(decided, FlowStarted):
             return decided
         if latest is not None and latest.is_open:

@@ -105,10 +105,11 @@ class Kernel:
         """When `Tick` is due next; None when nothing waits for time."""
         return self._dispatcher.deadlines.next_at() if self._is_serving else None
 
-    def wanted(self, command: c.Command) -> FlowId | RunRef | c.StartFlow | StreamRef | None:
+    def wanted(self, command: c.Command) -> FlowId | RunRef | c.StartFlow | c.ReachSubFlow | StreamRef | None:
         """What the shell must look up in the log, and `adopt` if it exists, before `handle`; None if nothing.
 
-        A start wants the latest run of its Flow ID, and the earlier one that its request started, if any.
+        A start wants the latest run of its Flow ID, and the earlier one that its request started, if any. Where there
+        is no run any more, it and the start of a child want `note_ordinal` instead [ID-10].
         """
         if isinstance(command, _RESULTS):
             run_id = command.token.run_id
@@ -117,7 +118,9 @@ class Kernel:
             latest = self._runs.latest.get(command.flow_id)
             if type(command) is c.StartFlow and (latest is None or self._may_repeat(latest, command)):
                 return command
-            return command.flow_id if latest is None else None
+            if latest is not None:
+                return None
+            return command if type(command) is c.ReachSubFlow else command.flow_id
         if isinstance(command, _OF_A_SCHEDULE) and self._schedules.get(command.schedule_id) is None:
             return StreamRef(StreamKind.SCHEDULE, command.schedule_id)
         return None
@@ -139,6 +142,10 @@ class Kernel:
     def adopt_stream(self, state: StreamState) -> None:
         """Take over a stream that is not a run's: any before `BeginServing`, one that is closed later."""
         self._schedules.adopt(state)
+
+    def note_ordinal(self, flow_id: FlowId, ordinal: int) -> None:
+        """Tell the last ordinal of a Flow ID that the log has no run of, before the command that starts it [ID-10]."""
+        self._runs.note_ordinal(flow_id, ordinal)
 
     def forget(self, run_id: RunId) -> bool:
         """Drop a closed run from memory; False when it must stay, because it is open or an RPC is reading it."""

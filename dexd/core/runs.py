@@ -7,7 +7,7 @@ from dexd.core.ids import FlowId, RequestId, RunId
 class Runs:
     """Runs by ID and the latest run of each Flow ID. Which of them stay is the kernel's business."""
 
-    __slots__ = ("_earlier", "by_id", "latest", "open_count")
+    __slots__ = ("_earlier", "_ordinals", "by_id", "latest", "open_count")
 
     def __init__(self) -> None:
         self.by_id: dict[RunId, RunState] = {}
@@ -16,6 +16,8 @@ class Runs:
         """Of every Flow ID in memory the newest run of the execution with the highest ordinal."""
         self._earlier: dict[tuple[FlowId, RequestId], RunState] = {}
         """Those of the others in memory by Flow ID and the request that started them [START-3]."""
+        self._ordinals: dict[FlowId, int] = {}
+        """Last ordinals of Flow IDs without runs that are about to be started [ID-10]."""
         self.open_count = 0
         """Open runs among them; who begins or closes a run counts."""
 
@@ -38,11 +40,22 @@ class Runs:
         """The run in memory that the request started, if it is not the latest of its Flow ID."""
         return self._earlier.get((flow_id, request_id))
 
+    def note_ordinal(self, flow_id: FlowId, ordinal: int) -> None:
+        """Learn the last ordinal of a Flow ID whose executions have all been removed; its next start uses it up."""
+        self._ordinals[flow_id] = ordinal
+
+    def last_ordinal(self, flow_id: FlowId) -> int:
+        """Ordinal of the last execution of a Flow ID, 0 if there was none [ID-10]."""
+        latest = self.latest.get(flow_id)
+        return self._ordinals.get(flow_id, 0) if latest is None else latest.ordinal
+
     def begin(self, run: RunState) -> None:
         """Take in a run that has just begun: it is the latest of its Flow ID."""
         previous = self.latest.get(run.flow_id)
         if previous is not None:
             self._earlier[previous.flow_id, previous.start_request_id] = previous
+        elif self._ordinals:
+            self._ordinals.pop(run.flow_id, None)
         self.by_id[run.run_id] = self.latest[run.flow_id] = run
         self.open_count += 1
 

@@ -75,7 +75,8 @@ class SubFlowDesk:
         if child is None or needs_start(child, command):
             if child is not None and child.is_open:
                 self._terminate(turn, child, command)
-            started = decide_sub_flow_start(child, command, now=turn.now)
+            last_ordinal = self._runs.last_ordinal(command.flow_id)
+            started = decide_sub_flow_start(child, command, now=turn.now, last_ordinal=last_ordinal)
             child = self._starts.begin(turn, started, command.plan.start_step)
         is_own = child.start_request_id == request_id_of(command.key)
         result = result_of(child)

@@ -7,11 +7,12 @@ from dexd.codec.event_codec import append_stored
 from dexd.codec.state_codec import to_snapshot, to_stream_snapshot
 from dexd.core.effects import Effect
 from dexd.core.flow.state import RunState
+from dexd.core.ids import RunId
 from dexd.core.outcome import RecordedEvent, RecordedStreamEvent
 from dexd.core.rejections import Rejection
 from dexd.core.streams import StreamState, summary_of
 from dexd.engine.ports import OnAnswer
-from dexd.log.event_log import Batch, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
+from dexd.log.event_log import Batch, Removal, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
 
 
 class OpenBatch:
@@ -23,8 +24,10 @@ class OpenBatch:
         "effects",
         "events",
         "expected_seq",
+        "forget_ordinals_until",
         "is_check",
         "last_seq",
+        "leaving",
         "runs",
         "snapshots",
         "streams",
@@ -47,6 +50,9 @@ class OpenBatch:
         """Rows of streams that are not runs'."""
         self.closed: list[RunState] = []
         """Runs that ended; they may leave memory after the commit."""
+        self.leaving: dict[RunId, Removal] = {}
+        """Closed runs that leave the log [KEEP-1]."""
+        self.forget_ordinals_until = 0
 
     @property
     def is_empty(self) -> bool:
@@ -56,7 +62,7 @@ class OpenBatch:
     @property
     def needs_commit(self) -> bool:
         """Whether it must go through the log before anything of it is released."""
-        return bool(self.events) or self.is_check
+        return bool(self.events) or self.is_check or bool(self.leaving) or bool(self.forget_ordinals_until)
 
     def record(self, events: Sequence[RecordedEvent | RecordedStreamEvent]) -> None:
         """Append events."""
@@ -82,6 +88,11 @@ class OpenBatch:
         """Write a snapshot of a stream that is not a run's, as it is now."""
         self.snapshots[state.stream_id] = to_stream_snapshot(state)
 
+    def note_removal(self, row: RunRow, ordinal_expires_at: int) -> None:
+        """Have a run leave the log."""
+        removal = Removal(row.stream_id, row.flow_id, row.ordinal, ordinal_expires_at)
+        self.leaving[RunId(row.run_id)] = removal
+
     def to_append(self) -> Batch:
         """What the log gets."""
         return Batch(
@@ -91,6 +102,8 @@ class OpenBatch:
             list(self.snapshots.values()),
             list(self.timers.values()),
             list(self.streams.values()),
+            list(self.leaving.values()),
+            self.forget_ordinals_until,
         )
 
     def refuse(self, rejection: Rejection) -> None:

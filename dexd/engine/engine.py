@@ -47,7 +47,7 @@ from dexd.engine.system import stopwatch_ms
 from dexd.engine.timekeeper import Timekeeper
 from dexd.engine.waits import Waits
 from dexd.log.errors import LogError, LogFullError, LogUnavailableError
-from dexd.log.event_log import EventLog
+from dexd.log.event_log import EventLog, RunRow
 from dexd.log.reading import InlinePages, LogPages
 
 DRAIN_COMMANDS_MAX = 256
@@ -253,6 +253,28 @@ class Engine:
         if self._performer.abandon_rpc(caller) and not self._is_dead:
             self._put(AbandonRpc(caller))
 
+    # ---- maintenance ---------------------------------------------------------------------------------------------
+
+    def remove_runs(
+        self,
+        rows: Sequence[RunRow],
+        on_answer: OnAnswer[Sequence[RunRow]],
+        *,
+        ordinal_expires_at: int = 0,
+        forget_ordinals_until: int = 0,
+    ) -> None:
+        """Have closed runs leave the log with the next commit; answers with those that left [KEEP-1].
+
+        From now on nobody finds them. Runs that an RPC reads stay, with those that follow them.
+        """
+        if self._refusal is not None:
+            on_answer(self._refusal)
+            return
+        batch = self._commits.open
+        batch.forget_ordinals_until = max(batch.forget_ordinals_until, forget_ordinals_until)
+        batch.answers.append((on_answer, self._live.remove(rows, ordinal_expires_at)))
+        self._schedule_drain()
+
     # ---- worker sessions -----------------------------------------------------------------------------------------
 
     def open_session(self, sink: SessionSink) -> SessionId:
@@ -341,6 +363,8 @@ class Engine:
 
     def _release(self, batch: OpenBatch) -> None:
         """Let out what a committed batch owes."""
+        for run_id in batch.leaving:
+            self._live.runs.has_left(run_id)
         self._performer.perform(batch.effects)
         for on_answer, answer in batch.answers:
             on_answer(answer)

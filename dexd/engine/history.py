@@ -40,14 +40,20 @@ class HistoryReader:
         self._views: OrderedDict[tuple[int, int], HistoryView] = OrderedDict()
         """Views by stream and the version that they show next."""
 
-    async def page(self, stream_id: int, from_version: int, limit: int) -> HistoryPage:
-        """Events from a version on, as many as the limits allow."""
+    async def page(self, stream_id: int, from_version: int, limit: int) -> HistoryPage | None:
+        """Events from a version on, as many as the limits allow.
+
+        None if the run was removed meanwhile: a page is told whole or not at all [KEEP-3].
+        """
         view = await self._view_at(stream_id, from_version)
-        entries = await _show(view, await self._pages.history(stream_id, from_version, limit))
+        events = await self._pages.history(stream_id, from_version, limit)
+        if events is None:
+            return None
+        entries = await _show(view, events)
         next_version = from_version + len(entries)
         self._keep(stream_id, next_version, view)
-        has_more = bool(await self._pages.history(stream_id, next_version, 1))
-        return HistoryPage(tuple(entries), next_version if has_more else 0)
+        rest = await self._pages.history(stream_id, next_version, 1)
+        return None if rest is None else HistoryPage(tuple(entries), next_version if rest else 0)
 
     async def step_outcome(self, stream_id: int, step: StepExecutionId) -> StepOutcome | None:
         """How a Step execution that is not active any more ended."""

@@ -5,7 +5,7 @@ It is thrown away and built again from the log when a commit was refused: nothin
 
 from collections.abc import Iterable, Sequence
 
-from dexd.core.commands import Command, StartFlow
+from dexd.core.commands import Command, ReachSubFlow, StartFlow
 from dexd.core.config import KernelConfig
 from dexd.core.events import FlowClosed, FlowStarted, StepDispatched
 from dexd.core.flow.wakeups import WAKE_UP_EVENTS
@@ -19,7 +19,7 @@ from dexd.engine.pending_timers import PendingTimers
 from dexd.engine.recovery import rebuild_kernel, restore_stream
 from dexd.engine.run_cache import RunCache
 from dexd.engine.waits import Waits
-from dexd.log.event_log import EventLog
+from dexd.log.event_log import EventLog, RunRow
 
 
 class LiveState:
@@ -60,7 +60,11 @@ class LiveState:
         """Learn which Flow IDs these commands start that the log does not know, in one look-up."""
         wanted = self.kernel.wanted
         self.runs.note_absent(
-            [command.flow_id for command, _ in letters if type(command) is StartFlow and wanted(command) is not None]
+            [
+                command.flow_id
+                for command, _ in letters
+                if isinstance(command, StartFlow | ReachSubFlow) and wanted(command) is not None
+            ]
         )
 
     def decide(self, command: Command, *, now: int) -> Reply | Rejection | None:
@@ -79,6 +83,21 @@ class LiveState:
         stored = self._log.stream_by_name(wanted.kind, wanted.name)
         if stored is not None:
             self.kernel.adopt_stream(restore_stream(self._log, stored))
+
+    def remove(self, rows: Iterable[RunRow], ordinal_expires_at: int) -> Sequence[RunRow]:
+        """Have closed runs leave the log with the open batch; gives those that leave, an RPC may hold others.
+
+        The runs of a Flow ID leave from the oldest on, so that what is retained of it always ends with its latest run.
+        """
+        leaving: list[RunRow] = []
+        staying: set[str] = set()
+        for row in rows:
+            if row.flow_id in staying or not self.runs.let_go(row):
+                staying.add(row.flow_id)
+            else:
+                leaving.append(row)
+                self._commits.open.note_removal(row, ordinal_expires_at)
+        return leaving
 
     def _collect(self, outcome: Outcome) -> None:
         batch = self._commits.open

@@ -89,11 +89,13 @@ def rebuild_projections(log: EventLog, advance: Callable[[int], None]) -> Rebuil
 
 
 def _stream_lengths(log: EventLog, advance: Callable[[int], None]) -> dict[int, int]:
-    """Every stream with its number of events, in the order of their first event."""
+    """Every retained stream with its number of events, in the order of their first event."""
+    leaving = frozenset(log.streams_leaving())
     lengths: dict[int, int] = {}
     for page in _pages(log):
         for stored in page:
-            lengths[stored.stream_id] = stored.version
+            if stored.stream_id not in leaving:
+                lengths[stored.stream_id] = stored.version
         advance(len(page))
     return lengths
 

@@ -42,7 +42,7 @@ from dexd.core.explain.blockers import Explanation
 from dexd.core.explain.explanation import explain
 from dexd.core.flow.decide_external import refuse_closed, refuse_unknown
 from dexd.core.flow.state import RunState
-from dexd.core.ids import StepExecutionId
+from dexd.core.ids import FlowId, RunId, StepExecutionId
 from dexd.core.kernel import Kernel
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.growth import Growth
@@ -146,8 +146,7 @@ class Reads:
         run = self._decided.runs.run_by_id(key.run_id)
         if run is not None and run.flow_id == key.flow_id:
             return run
-        message = f"Flow {key.flow_id!r} has no run {key.run_id!r}"
-        return Rejection(Code.FLOW_NOT_FOUND, message, {"flow_id": key.flow_id, "run_id": key.run_id})
+        return _refuse_run(key.flow_id, key.run_id)
 
     # ---- waits ----
 
@@ -157,7 +156,7 @@ class Reads:
         Returns:
             What withdraws the wait; None when it is answered without one.
         """
-        run = self._last_of_execution(self._find(RunKey(query.flow_id, query.first_run_id)))
+        run = self._last_of_execution(self._find_execution(query))
         if isinstance(run, Rejection):
             self._decided.reveal(on_answer, run)
         elif not run.is_open:
@@ -169,6 +168,15 @@ class Reads:
         else:
             return self._waits.for_flow(run, on_answer, until=self._clock.now() + query.wait_ms)
         return None
+
+    def _find_execution(self, query: FlowWaitQuery) -> RunState | Rejection:
+        """A run of the execution; the first one, which names it, may have been removed while others go on [KEEP-1]."""
+        found = self._find(RunKey(query.flow_id, query.first_run_id))
+        if isinstance(found, Rejection) and query.first_run_id is not None:
+            latest = self._decided.runs.latest_run(query.flow_id)
+            if latest is not None and latest.execution_id == query.first_run_id:
+                return latest
+        return found
 
     def wait_for_step(self, query: StepWaitQuery, on_answer: OnAnswer[StepWait]) -> Abandon | None:
         """Answer when a Step execution has ended, whether it is past, present or yet to come [WAITAPI-3].
@@ -233,7 +241,7 @@ class Reads:
         if isinstance(run, Rejection):
             self._decided.reveal(on_answer, run)
         else:
-            self._read_later(partial(self._history.page, run.stream_id, query.from_event_id, query.limit), on_answer)
+            self._read_later(partial(self._page_of, run, query.from_event_id, query.limit), on_answer)
 
     async def watch_history(self, query: WatchQuery) -> AsyncIterator[HistoryEntry | Rejection]:
         """Tell the history as it grows, until the run is closed, or with it its execution; a refusal is the last item.
@@ -270,8 +278,13 @@ class Reads:
 
     async def _page(self, run: RunState, version: int, limit: int) -> HistoryPage | Rejection:
         answered: asyncio.Future[HistoryPage | Rejection] = asyncio.get_running_loop().create_future()
-        self._read_later(partial(self._history.page, run.stream_id, version, limit), partial(_resolve, answered))
+        self._read_later(partial(self._page_of, run, version, limit), partial(_resolve, answered))
         return await answered
+
+    async def _page_of(self, run: RunState, version: int, limit: int) -> HistoryPage | Rejection:
+        """[KEEP-3] A page, or NOT_FOUND if the run was removed since it was found."""
+        page = await self._history.page(run.stream_id, version, limit)
+        return page if page is not None else _refuse_run(run.flow_id, run.run_id)
 
     async def _past_step(self, stream_id: int, step: StepExecutionId) -> StepWait:
         return StepWait(await self._history.step_outcome(stream_id, step))
@@ -281,7 +294,7 @@ class Reads:
         shown = rows[: query.limit]
         return ListPage(tuple(map(summary_of_row, shown)), shown[-1].row.stream_id if len(rows) > len(shown) else 0)
 
-    def _read_later(self, read: Callable[[], Coroutine[Any, Any, View]], on_answer: OnAnswer[View]) -> None:
+    def _read_later(self, read: Callable[[], Coroutine[Any, Any, View | Rejection]], on_answer: OnAnswer[View]) -> None:
         """Read the log off the loop, once everything decided so far is in it."""
 
         def begin(settled: Rejection | None) -> None:
@@ -296,6 +309,11 @@ class Reads:
         self._decided.reveal(begin, None)
 
 
+def _refuse_run(flow_id: FlowId, run_id: RunId) -> Rejection:
+    message = f"Flow {flow_id!r} has no run {run_id!r}"
+    return Rejection(Code.FLOW_NOT_FOUND, message, {"flow_id": flow_id, "run_id": run_id})
+
+
 def _is_past(run: RunState, query: StepWaitQuery) -> bool:
     """Whether the Step execution was scheduled and is not active any more [ID-6]."""
     step_type, _, number = query.step_execution_id.rpartition("-")
@@ -307,7 +325,7 @@ def _resolve(future: "asyncio.Future[View | Rejection]", answer: View | Rejectio
         future.set_result(answer)
 
 
-def _finish(on_answer: OnAnswer[View], task: asyncio.Task[View]) -> None:
+def _finish(on_answer: OnAnswer[View], task: asyncio.Task[View | Rejection]) -> None:
     if task.cancelled():
         on_answer(Rejection(Code.SHUTTING_DOWN, "the server is stopping"))
         return

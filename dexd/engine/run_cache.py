@@ -3,12 +3,12 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from dexd.core.commands import StartFlow
+from dexd.core.commands import ReachSubFlow, StartFlow
 from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, RequestId, RunId
 from dexd.core.kernel import Kernel, RunRef
 from dexd.engine.recovery import restore_run
-from dexd.log.event_log import EventLog, StoredRun
+from dexd.log.event_log import EventLog, RunRow, StoredRun
 
 CLOSED_RUNS_MAX = 4_096
 """Closed runs kept, so that a client that asks right after the end, or repeats a start, costs no look-up. At full speed
@@ -21,7 +21,7 @@ CLOSED_BYTES_MAX = 64 * 1024 * 1024
 class RunCache:
     """Brings runs from the log into the kernel and lets closed ones go."""
 
-    __slots__ = ("_absent", "_closed", "_closed_bytes", "_closed_max", "_kernel", "_log", "_streams")
+    __slots__ = ("_absent", "_closed", "_closed_bytes", "_closed_max", "_kernel", "_leaving", "_log", "_streams")
 
     def __init__(self, log: EventLog, kernel: Kernel, *, closed_max: int = CLOSED_RUNS_MAX) -> None:
         self._log = log
@@ -31,6 +31,8 @@ class RunCache:
         self._streams: dict[int, RunState] = {run.stream_id: run for run in kernel.runs.values()}
         self._closed: OrderedDict[RunId, tuple[RunState, int]] = OrderedDict()
         self._closed_bytes = 0
+        self._leaving: dict[RunId, RunRow] = {}
+        """Runs that the log has until the commit under way, and nobody finds any more."""
 
     def of_stream(self, stream_id: int) -> RunState:
         """The run of a stream that the kernel has just written to."""
@@ -47,13 +49,16 @@ class RunCache:
         """
         self._absent = frozenset(flow_ids) - self._log.flow_ids_in_use(flow_ids) if flow_ids else frozenset()
 
-    def look_up(self, wanted: FlowId | RunRef | StartFlow) -> None:
+    def look_up(self, wanted: FlowId | RunRef | StartFlow | ReachSubFlow) -> None:
         """Bring what the kernel wants into memory, if the log has it."""
         if isinstance(wanted, StartFlow):
             if wanted.flow_id not in self._absent:
                 self._run_by_start(wanted.flow_id, wanted.request_id)
         elif isinstance(wanted, RunRef):
             self.run_by_id(wanted.run_id)
+        elif isinstance(wanted, ReachSubFlow):
+            if wanted.flow_id not in self._absent and self.latest_run(wanted.flow_id) is None:
+                self._note_ordinal(wanted.flow_id)
         elif wanted not in self._absent:
             self.latest_run(wanted)
 
@@ -62,7 +67,7 @@ class RunCache:
         run = self._kernel.run(flow_id)
         if run is None:
             stored = self._log.latest_run(flow_id)
-            run = None if stored is None else self._adopt(stored)
+            run = None if stored is None or self._is_leaving(stored) else self._adopt(stored)
         return run
 
     def run_by_id(self, run_id: RunId) -> RunState | None:
@@ -71,7 +76,7 @@ class RunCache:
         if run is not None:
             return run
         stored = self._log.run_by_id(run_id)
-        if stored is None:
+        if stored is None or self._is_leaving(stored):
             return None
         # The kernel takes the highest ordinal that it holds for the latest one, so that one comes first.
         latest = self.latest_run(FlowId(stored.row.flow_id))
@@ -80,13 +85,49 @@ class RunCache:
     def _run_by_start(self, flow_id: FlowId, request_id: RequestId) -> None:
         """Only a Flow ID with more than one execution costs a second look-up [START-3]."""
         latest = self.latest_run(flow_id)
-        if latest is None or latest.ordinal == 1 or latest.start_request_id == request_id:
+        if latest is None:
+            self._note_ordinal(flow_id)
+            return
+        if latest.ordinal == 1 or latest.start_request_id == request_id:
             return
         stored = self._log.run_by_start(flow_id, request_id)
-        if stored is not None and self._kernel.run_by_id(RunId(stored.row.run_id)) is None:
+        if (
+            stored is not None
+            and not self._is_leaving(stored)
+            and self._kernel.run_by_id(RunId(stored.row.run_id)) is None
+        ):
             self._adopt(stored)
             # A very large one may have pushed the latest out, without which the kernel would count from one again.
             self.latest_run(flow_id)
+
+    def _note_ordinal(self, flow_id: FlowId) -> None:
+        """[ID-10] The Flow ID has no run: what is kept of it is the last ordinal."""
+        leaving = (row.ordinal for row in self._leaving.values() if row.flow_id == flow_id)
+        self._kernel.note_ordinal(flow_id, max(leaving, default=0) or self._log.last_ordinal(flow_id))
+
+    def let_go(self, row: RunRow) -> bool:
+        """Forget a closed run that is about to leave the log; False when it must stay, because an RPC reads it.
+
+        Until `has_left` nobody finds it, although the log still has it: whoever is told so is told with the commit that
+        takes it out of there.
+        """
+        run_id = RunId(row.run_id)
+        run = self._kernel.run_by_id(run_id)
+        if run is not None:
+            if not self._kernel.forget(run_id):
+                return False
+            self._streams.pop(row.stream_id, None)
+            _, size = self._closed.pop(run_id, (run, 0))
+            self._closed_bytes -= size
+        self._leaving[run_id] = row
+        return True
+
+    def has_left(self, run_id: RunId) -> None:
+        """The log does not have the run any more."""
+        del self._leaving[run_id]
+
+    def _is_leaving(self, stored: StoredRun) -> bool:
+        return bool(self._leaving) and stored.row.run_id in self._leaving
 
     def retire(self, run: RunState) -> None:
         """The end of a run is committed: it stays as long as there is room, the newest one always."""

@@ -11,12 +11,15 @@ from typing import Protocol
 
 import msgspec
 
+ORDINALS_FORGOTTEN_MAX = 256
+"""Rows that one batch takes out of the ordinals at most, so that no commit is held up by many."""
+
 
 class StoredEvent(msgspec.Struct, frozen=True, gc=False):
     """One row of the log."""
 
     seq: int
-    """Global, gap-free, ascending from 1."""
+    """Global, ascending from 1; gap-free until runs are removed."""
     stream_id: int
     version: int
     """Gap-free in its stream, ascending from 1."""
@@ -89,6 +92,17 @@ class StreamRow(msgspec.Struct, frozen=True, gc=False):
     """A restart does not need it."""
 
 
+class Removal(msgspec.Struct, frozen=True, gc=False):
+    """A closed run that leaves the log, with everything that belongs to it [KEEP-1, KEEP-3]."""
+
+    stream_id: int
+    flow_id: str
+    ordinal: int
+    """Kept as the last one of the Flow ID if no run of it is left [ID-10]."""
+    ordinal_expires_at: int
+    """Until when it is kept; 0 is for ever."""
+
+
 class Batch(msgspec.Struct, frozen=True, gc=False):
     """Everything of one transaction. Either all of it is durable after `append`, or none."""
 
@@ -104,6 +118,12 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     """Rows to put in place of those of the same Step executions; at most one per Step execution."""
     streams: Sequence[StreamRow] = ()
     """Rows to insert, or to replace the stream's row with; at most one per stream."""
+    removals: Sequence[Removal] = ()
+    """Runs that readers do not find any more from this commit on; `EventLog.remove_some` deletes their events."""
+    forget_ordinals_until: int = 0
+    """Ordinals that expire up to this instant are forgotten, `ORDINALS_FORGOTTEN_MAX` of them at most."""
+    imported: Sequence[int] = ()
+    """Streams of this batch that come from another log, with that one's instants."""
 
 
 class Projections(msgspec.Struct, frozen=True, gc=False):
@@ -173,6 +193,31 @@ class EventLog(Protocol):
         """
         ...
 
+    @property
+    def removed_events(self) -> int:
+        """How many numbers up to `last_seq` are missing because their runs were removed."""
+        ...
+
+    def remove_some(self, rows_max: int) -> bool:
+        """Delete up to so many events of removed runs in one commit; whether more are left.
+
+        For the one who appends, between batches. Does not raise: what is not deleted now is deleted later, also after a
+        restart, and if storage has failed, the next append says so.
+        """
+        ...
+
+    def streams_leaving(self) -> Sequence[int]:
+        """Streams of removed runs that have events still."""
+        ...
+
+    def is_retained(self, stream_id: int) -> bool:
+        """Whether the stream is that of a run that readers find."""
+        ...
+
+    def imported_streams(self) -> Sequence[int]:
+        """Streams that came from another log and are retained."""
+        ...
+
     def append(self, batch: Batch) -> None:
         """Commit a batch with fsync. An empty one is a durable write too: it checks that the log can be written.
 
@@ -194,7 +239,22 @@ class EventLog(Protocol):
         ...
 
     def flow_ids_in_use(self, flow_ids: Sequence[str]) -> frozenset[str]:
-        """Which of these Flow IDs have a retained run, by one look-up for all of them."""
+        """Which of these Flow IDs have a retained run or a last ordinal, by one look-up for all of them."""
+        ...
+
+    def last_ordinal(self, flow_id: str) -> int:
+        """The ordinal of the last execution of a Flow ID whose runs are all removed; 0 if it is not known [ID-10]."""
+        ...
+
+    def has_expired_ordinals(self, until: int) -> bool:
+        """Whether the last ordinal of some Flow ID expires up to an instant."""
+        ...
+
+    def closed_runs(self, until: int, after: tuple[int, int], limit: int) -> Sequence[RunRow]:
+        """Runs that closed up to an instant, in the order of their closing and then of their streams.
+
+        `after` is the instant and stream behind which to begin.
+        """
         ...
 
     def run_by_id(self, run_id: str) -> StoredRun | None:

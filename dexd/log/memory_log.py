@@ -4,15 +4,18 @@ It is durable as long as it is referenced: a simulated crash drops everything el
 thread, which is what a simulation has.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from dexd.log.continuity import check_continuity
 from dexd.log.errors import SequenceConflictError
 from dexd.log.event_log import (
+    ORDINALS_FORGOTTEN_MAX,
     Batch,
     ListedRun,
     Projections,
+    Removal,
     RunFilter,
     RunRow,
     Snapshot,
@@ -41,11 +44,19 @@ class MemoryLog:
         self._others: dict[int, StreamRow] = {}
         """Rows of streams that are not runs', by stream."""
         self._projection_version = 0
+        self._last_seq = 0
         self._last_stream_id = 0
+        self._last_at = 0
+        self._leaving: dict[int, None] = {}
+        """Streams of removed runs that have events still."""
+        self._removed_events = 0
+        self._ordinals: dict[str, tuple[int, int]] = {}
+        """Last ordinal of Flow IDs without runs, and when it expires."""
+        self._imported: dict[int, None] = {}
 
     @property
     def last_seq(self) -> int:
-        return len(self._events)
+        return self._last_seq
 
     @property
     def last_stream_id(self) -> int:
@@ -53,7 +64,20 @@ class MemoryLog:
 
     @property
     def last_at(self) -> int:
-        return self._events[-1].at if self._events else 0
+        return self._last_at
+
+    @property
+    def removed_events(self) -> int:
+        return self._removed_events
+
+    def streams_leaving(self) -> Sequence[int]:
+        return sorted(self._leaving)
+
+    def is_retained(self, stream_id: int) -> bool:
+        return stream_id in self._runs
+
+    def imported_streams(self) -> Sequence[int]:
+        return sorted(self._imported)
 
     @property
     def projection_version(self) -> int:
@@ -76,8 +100,33 @@ class MemoryLog:
             self._events.append(event)
             self._streams.setdefault(event.stream_id, []).append(event)
             self._last_stream_id = max(self._last_stream_id, event.stream_id)
+            self._last_at = event.at if not batch.imported else max(self._last_at, event.at)
+        self._last_seq += len(batch.events)
         self._keep(batch.runs, batch.snapshots, batch.timers)
         self._keep_streams(batch.streams)
+        self._imported.update(dict.fromkeys(batch.imported))
+        self._forget_ordinals(batch.forget_ordinals_until)
+        for removal in batch.removals:
+            self._take_out(removal)
+        for removal in batch.removals:
+            if removal.flow_id not in self._flows:
+                ordinal, _ = self._ordinals.get(removal.flow_id, (0, 0))
+                self._ordinals[removal.flow_id] = max(ordinal, removal.ordinal), removal.ordinal_expires_at
+
+    def remove_some(self, rows_max: int) -> bool:
+        gone: set[int] = set()
+        for stream_id in sorted(self._leaving):
+            events = self._streams.get(stream_id, [])
+            room = rows_max - len(gone)
+            gone.update(event.seq for event in events[:room])
+            self._streams[stream_id] = events[room:]
+            if self._streams[stream_id]:
+                break
+            del self._streams[stream_id], self._leaving[stream_id]
+        if gone:
+            self._events = [event for event in self._events if event.seq not in gone]
+            self._removed_events += len(gone)
+        return bool(self._leaving)
 
     def open_runs(self) -> Iterator[StoredRun]:
         open_streams = [stream_id for stream_id, row in sorted(self._runs.items()) if not row.closed_at]
@@ -88,7 +137,17 @@ class MemoryLog:
         return self._stored_run(rows[0].stream_id) if rows else None
 
     def flow_ids_in_use(self, flow_ids: Sequence[str]) -> frozenset[str]:
-        return frozenset(flow_id for flow_id in flow_ids if flow_id in self._flows)
+        return frozenset(flow_id for flow_id in flow_ids if flow_id in self._flows or flow_id in self._ordinals)
+
+    def last_ordinal(self, flow_id: str) -> int:
+        return self._ordinals.get(flow_id, (0, 0))[0]
+
+    def has_expired_ordinals(self, until: int) -> bool:
+        return any(0 < expires_at <= until for _, expires_at in self._ordinals.values())
+
+    def closed_runs(self, until: int, after: tuple[int, int], limit: int) -> Sequence[RunRow]:
+        closed = (row for row in self._runs.values() if row.closed_at and row.closed_at <= until)
+        return sorted((row for row in closed if _closing(row) > after), key=_closing)[:limit]
 
     def run_by_id(self, run_id: str) -> StoredRun | None:
         stream_id = self._stream_ids.get(run_id)
@@ -130,11 +189,32 @@ class MemoryLog:
         return list(islice((event for event in events if not wanted or event.type in wanted), limit))
 
     def read_all(self, from_seq: int, limit: int) -> Sequence[StoredEvent]:
-        start = max(from_seq - 1, 0)
+        start = bisect_left(self._events, from_seq, key=_seq)
         return self._events[start : start + limit]
 
     def close(self) -> None:
         """Keep everything: a restarted server is given the same log."""
+
+    def _take_out(self, removal: Removal) -> None:
+        stream_id = removal.stream_id
+        self._leaving[stream_id] = None
+        self._snapshots.pop(stream_id, None)
+        self._timers.pop(stream_id, None)
+        self._imported.pop(stream_id, None)
+        row = self._runs.pop(stream_id, None)
+        if row is None:
+            return
+        del self._stream_ids[row.run_id]
+        streams = self._flows[row.flow_id]
+        streams.remove(stream_id)
+        if not streams:
+            del self._flows[row.flow_id]
+
+    def _forget_ordinals(self, until: int) -> None:
+        expired = (item for item in self._ordinals.items() if 0 < item[1][1] <= until)
+        oldest = sorted(expired, key=lambda item: item[1][1])[:ORDINALS_FORGOTTEN_MAX]
+        for flow_id, _ in oldest:
+            del self._ordinals[flow_id]
 
     def _check_versions(self, events: Sequence[StoredEvent]) -> None:
         last_versions: dict[int, int] = {}
@@ -206,6 +286,14 @@ class MemoryLog:
         folded = 0 if snapshot is None else snapshot.version
         tail = [event for event in self._streams.get(stream_id, ()) if event.version > folded]
         return StoredRun(self._runs[stream_id], snapshot, tail)
+
+
+def _seq(event: StoredEvent) -> int:
+    return event.seq
+
+
+def _closing(row: RunRow) -> tuple[int, int]:
+    return row.closed_at, row.stream_id
 
 
 def _age(row: RunRow) -> tuple[int, int]:

@@ -100,15 +100,89 @@ def _placeholders(columns: int, rows: int) -> str:
     return ", ".join([row] * rows)
 
 
+# ---- removing ----------------------------------------------------------------------------------------------------
+
+KEEP_END = """
+    UPDATE log_end SET
+        last_seq = max(last_seq, coalesce((SELECT max(seq) FROM events), 0)),
+        last_stream_id = max(
+            last_stream_id,
+            coalesce((SELECT max(stream_id) FROM events), 0),
+            coalesce((SELECT max(stream_id) FROM runs), 0)
+        ),
+        last_at = max(last_at, coalesce((SELECT at FROM events ORDER BY seq DESC LIMIT 1), 0))
+"""
+
+_REMOVED = "(SELECT value ->> 0 FROM json_each(?))"
+
+REMOVE_RUNS = (
+    "INSERT INTO removals (stream_id) SELECT value ->> 0 FROM json_each(?)",
+    f"DELETE FROM runs WHERE stream_id IN {_REMOVED}",
+    f"DELETE FROM snapshots WHERE stream_id IN {_REMOVED}",
+    f"DELETE FROM pending_timers WHERE stream_id IN {_REMOVED}",
+    f"DELETE FROM imports WHERE stream_id IN {_REMOVED}",
+    """
+    INSERT INTO ordinals (flow_id, ordinal, expires_at)
+    SELECT value ->> 1, max(value ->> 2), value ->> 3 FROM json_each(?) AS removal
+    WHERE NOT EXISTS (SELECT 1 FROM runs INDEXED BY runs_by_flow WHERE runs.flow_id = removal.value ->> 1)
+    GROUP BY 1
+    ON CONFLICT (flow_id) DO UPDATE SET
+        ordinal = max(ordinal, excluded.ordinal),
+        expires_at = excluded.expires_at
+    """,
+)
+"""Take runs out of sight, and keep the ordinals of Flow IDs that have none left; the parameter is a JSON array of
+arrays with the fields of `Removal`. Every table with rows of runs has its line here."""
+
+REMOVE_EVENTS = """
+    DELETE FROM events WHERE seq IN (
+        SELECT events.seq FROM removals
+        CROSS JOIN events INDEXED BY events_by_stream ON events.stream_id = removals.stream_id
+        LIMIT ?
+    )
+"""
+COUNT_REMOVED = "UPDATE log_end SET removed_events = removed_events + ?"
+END_REMOVALS = """
+    DELETE FROM removals WHERE stream_id < coalesce(
+        (
+            SELECT stream_id FROM removals
+            WHERE EXISTS (SELECT 1 FROM events WHERE events.stream_id = removals.stream_id)
+            ORDER BY stream_id LIMIT 1
+        ),
+        9223372036854775807
+    )
+"""
+"""Streams are emptied in order, so those before the first one with events are done."""
+STREAMS_LEAVING = "SELECT stream_id FROM removals ORDER BY stream_id"
+HAS_REMOVALS = "SELECT EXISTS (SELECT 1 FROM removals)"
+REMOVED_EVENTS = "SELECT removed_events FROM log_end"
+
+FORGET_ORDINALS = """
+    DELETE FROM ordinals WHERE flow_id IN (
+        SELECT flow_id FROM ordinals INDEXED BY ordinals_expiring
+        WHERE expires_at != 0 AND expires_at <= ? ORDER BY expires_at LIMIT ?
+    )
+"""
+HAS_EXPIRED_ORDINALS = """
+    SELECT EXISTS (SELECT 1 FROM ordinals INDEXED BY ordinals_expiring WHERE expires_at != 0 AND expires_at <= ?)
+"""
+LAST_ORDINAL = "SELECT ordinal FROM ordinals WHERE flow_id = ?"
+
+NOTE_IMPORTS = "INSERT INTO imports (stream_id) SELECT value FROM json_each(?)"
+IMPORTED_STREAMS = "SELECT stream_id FROM imports ORDER BY stream_id"
+
 # ---- where the log ends ------------------------------------------------------------------------------------------
 
-LAST_EVENT = "SELECT seq, at FROM events ORDER BY seq DESC LIMIT 1"
+LAST_SEQ = "SELECT max(last_seq, coalesce((SELECT max(seq) FROM events), 0)) FROM log_end"
+LAST_AT = "SELECT max(last_at, coalesce((SELECT at FROM events ORDER BY seq DESC LIMIT 1), 0)) FROM log_end"
 LAST_STREAM_ID = """
     SELECT max(
+        last_stream_id,
         coalesce((SELECT max(stream_id) FROM events), 0),
         coalesce((SELECT max(stream_id) FROM runs), 0),
         coalesce((SELECT max(stream_id) FROM streams), 0)
     )
+    FROM log_end
 """
 
 PROJECTION_VERSION = "SELECT version FROM projections"
@@ -128,8 +202,9 @@ LATEST_RUN = f"""
     WHERE runs.flow_id = ? ORDER BY runs.ordinal DESC, runs.stream_id DESC LIMIT 1
 """
 FLOW_IDS_IN_USE = """
-    SELECT DISTINCT runs.flow_id FROM json_each(?) AS wanted
-    CROSS JOIN runs INDEXED BY runs_by_flow ON runs.flow_id = wanted.value
+    SELECT wanted.value FROM json_each(?) AS wanted
+    WHERE EXISTS (SELECT 1 FROM runs INDEXED BY runs_by_flow WHERE runs.flow_id = wanted.value)
+        OR EXISTS (SELECT 1 FROM ordinals WHERE ordinals.flow_id = wanted.value)
 """
 RUN_BY_ID = f"{_RUN_WITH_SNAPSHOT.format(how='')} WHERE runs.run_id = ?"
 
@@ -182,6 +257,12 @@ LIST_RUNS = f"""
     ORDER BY stream_id DESC LIMIT :limit
 """
 
+CLOSED_RUNS = f"""
+    SELECT {_RUN} FROM runs INDEXED BY runs_closed
+    WHERE closed_at != 0 AND closed_at <= ? AND (closed_at, stream_id) > (?, ?)
+    ORDER BY closed_at, stream_id LIMIT ?
+"""
+
 PENDING_TIMERS = f"SELECT {_TIMER} FROM pending_timers WHERE stream_id = ? ORDER BY step_execution_id"
 
 # ---- streams that are not runs' ------------------------------------------------------------------------------------
@@ -223,6 +304,7 @@ READ_HISTORY_PAGE = f"""
         FROM (
             SELECT seq, version, length(payload) AS payload_bytes FROM events
             WHERE stream_id = :stream_id AND version >= :from_version
+                AND EXISTS (SELECT 1 FROM runs WHERE runs.stream_id = :stream_id)
             ORDER BY version LIMIT :limit
         )
     )
@@ -231,4 +313,7 @@ READ_HISTORY_PAGE = f"""
     WHERE page.bytes <= :bytes_max OR page.version = (SELECT min(version) FROM page)
     ORDER BY page.version
 """
-"""Events up to a number of bytes, but at least one. Lengths are summed up first; payloads beyond it stay unread."""
+"""Events of a retained run up to a number of bytes, but at least one. Lengths are summed up first; payloads beyond it
+stay unread."""
+
+IS_RETAINED = "SELECT EXISTS (SELECT 1 FROM runs WHERE stream_id = ?)"

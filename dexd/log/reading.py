@@ -14,7 +14,7 @@ import aiosqlite
 
 from dexd.log import queries
 from dexd.log.connection import open_reader
-from dexd.log.event_log import EventLog, ListedRun, RunFilter, StoredEvent
+from dexd.log.event_log import EventLog, ListedRun, RunFilter, RunRow, StoredEvent
 from dexd.log.sqlite_errors import reading_error
 from dexd.log.sqlite_reader import list_parameters, listed_run
 
@@ -28,8 +28,19 @@ CONNECTIONS = 2
 class LogPages(Protocol):
     """Pages of a log for those who must not block."""
 
-    async def history(self, stream_id: int, from_version: int, limit: int) -> Sequence[StoredEvent]:
-        """Events of a stream from a version on, up to a limit or 4 MiB of payloads; the first one always."""
+    async def history(self, stream_id: int, from_version: int, limit: int) -> Sequence[StoredEvent] | None:
+        """Events of a run from a version on, up to a limit or 4 MiB of payloads; the first one always.
+
+        None if the run is not retained: a page of it is given whole or not at all [KEEP-3].
+        """
+        ...
+
+    async def closed_runs(self, until: int, after: tuple[int, int], limit: int) -> Sequence[RunRow]:
+        """As `EventLog.closed_runs`."""
+        ...
+
+    async def has_expired_ordinals(self, until: int) -> bool:
+        """As `EventLog.has_expired_ordinals`."""
         ...
 
     async def runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
@@ -64,14 +75,25 @@ class SqlitePages:
         while self._all:
             await self._all.pop().close()
 
-    async def history(self, stream_id: int, from_version: int, limit: int) -> Sequence[StoredEvent]:
+    async def history(self, stream_id: int, from_version: int, limit: int) -> Sequence[StoredEvent] | None:
         parameters = {
             "stream_id": stream_id,
             "from_version": from_version,
             "limit": limit,
             "bytes_max": HISTORY_PAGE_BYTES_MAX,
         }
-        return [StoredEvent(*row) for row in await self._rows(queries.READ_HISTORY_PAGE, parameters)]
+        page = [StoredEvent(*row) for row in await self._rows(queries.READ_HISTORY_PAGE, parameters)]
+        if not page:
+            [(is_retained,)] = await self._rows(queries.IS_RETAINED, (stream_id,))
+            return page if is_retained else None
+        return page
+
+    async def closed_runs(self, until: int, after: tuple[int, int], limit: int) -> Sequence[RunRow]:
+        return [RunRow(*row) for row in await self._rows(queries.CLOSED_RUNS, (until, *after, limit))]
+
+    async def has_expired_ordinals(self, until: int) -> bool:
+        [(has_some,)] = await self._rows(queries.HAS_EXPIRED_ORDINALS, (until,))
+        return bool(has_some)
 
     async def runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
         return [listed_run(row) for row in await self._rows(queries.LIST_RUNS, list_parameters(selection, limit))]
@@ -83,7 +105,7 @@ class SqlitePages:
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
-    async def _rows(self, statement: str, parameters: Mapping[str, object]) -> Iterable[Any]:
+    async def _rows(self, statement: str, parameters: Mapping[str, object] | Sequence[object]) -> Iterable[Any]:
         connection = await self._idle.get()
         try:
             return await connection.execute_fetchall(statement, parameters)
@@ -99,7 +121,9 @@ class InlinePages:
     def __init__(self, log: EventLog) -> None:
         self._log = log
 
-    async def history(self, stream_id: int, from_version: int, limit: int) -> Sequence[StoredEvent]:
+    async def history(self, stream_id: int, from_version: int, limit: int) -> Sequence[StoredEvent] | None:
+        if not self._log.is_retained(stream_id):
+            return None
         page: list[StoredEvent] = []
         room = HISTORY_PAGE_BYTES_MAX
         for event in self._log.read_stream(stream_id, from_version, limit):
@@ -108,6 +132,12 @@ class InlinePages:
                 break
             page.append(event)
         return page
+
+    async def closed_runs(self, until: int, after: tuple[int, int], limit: int) -> Sequence[RunRow]:
+        return self._log.closed_runs(until, after, limit)
+
+    async def has_expired_ordinals(self, until: int) -> bool:
+        return self._log.has_expired_ordinals(until)
 
     async def runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
         return self._log.list_runs(selection, limit)

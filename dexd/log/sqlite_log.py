@@ -6,6 +6,7 @@ thread. Whatever has gone wrong, an append leaves all of its batch or nothing.
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import Self, TypeAlias
@@ -17,7 +18,7 @@ from dexd.log.checkpointer import Checkpointer
 from dexd.log.connection import Synchronous, open_writer
 from dexd.log.continuity import check_continuity
 from dexd.log.errors import LogError, LogFailedError
-from dexd.log.event_log import Batch, Projections, TimerRow
+from dexd.log.event_log import ORDINALS_FORGOTTEN_MAX, Batch, Projections, Removal, TimerRow
 from dexd.log.sqlite_errors import writing_error
 from dexd.log.sqlite_reader import SqliteReader
 
@@ -50,16 +51,19 @@ class SqliteLog(SqliteReader):
         self._writer = writer
         self._checkpointer = Checkpointer(writer, path)
         self._end = self.last_seq
+        self._is_removing = bool(self.streams_leaving())
+        """Whether events of removed runs may be left."""
         self._failure: LogFailedError | None = None
 
     def append(self, batch: Batch) -> None:
         self._refuse_after_failure()
         check_continuity(batch, self._end)
         try:
-            self._write(list(_statements(batch)))
+            self._write(list(_statements(batch)) or [(queries.PROBE, ())])
         except sqlite3.Error as error:
             raise self._failed(error, f"batch after {batch.expected_seq} not written") from error
         self._end += len(batch.events)
+        self._is_removing = self._is_removing or bool(batch.removals)
         self._checkpointer.count(_size_bytes(batch))
 
     def replace_projections(self, projections: Projections) -> None:
@@ -74,6 +78,27 @@ class SqliteLog(SqliteReader):
             self._write(statements)
         except sqlite3.Error as error:
             raise self._failed(error, "projections not written") from error
+
+    def remove_some(self, rows_max: int) -> bool:
+        """Delete from the first streams on; bounded in rows, and so in time, because commits wait meanwhile."""
+        if not self._is_removing or self._failure is not None:
+            return False
+        try:
+            removed = self._remove_events(rows_max)
+        except sqlite3.Error as error:
+            self._failed(error, "events of removed runs not deleted")
+            return False
+        self._checkpointer.count(removed * _ROW_BYTES)
+        return self._is_removing
+
+    def _remove_events(self, rows_max: int) -> int:
+        with self._transaction():
+            removed = self._writer.execute(queries.REMOVE_EVENTS, (rows_max,)).rowcount
+            self._writer.execute(queries.COUNT_REMOVED, (removed,))
+            self._writer.execute(queries.END_REMOVALS)
+            (has_more,) = self._writer.execute(queries.HAS_REMOVALS).fetchone()
+        self._is_removing = bool(has_more)
+        return removed
 
     def checkpoint_if_due(self) -> None:
         """Keep the WAL within its bound; called between commits, as is `checkpoint`.
@@ -96,10 +121,15 @@ class SqliteLog(SqliteReader):
         if len(statements) == 1:
             self._writer.execute(*statements[0])
             return
-        try:
-            self._writer.execute(queries.BEGIN)
+        with self._transaction():
             for text, parameters in statements:
                 self._writer.execute(text, parameters)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            self._writer.execute(queries.BEGIN)
+            yield
             self._writer.execute(queries.COMMIT)
         finally:
             # SQLite has rolled back by itself after some errors, and not after others.
@@ -129,6 +159,9 @@ class SqliteLog(SqliteReader):
 
 def _statements(batch: Batch) -> Iterator[Statement]:
     """The statements that write a batch, each with as many rows as possible."""
+    if batch.imported:
+        yield queries.KEEP_END, ()
+        yield queries.NOTE_IMPORTS, (msgspec.json.encode(batch.imported).decode(),)
     yield from _inserts(queries.insert_events, batch.events)
     yield from _inserts(queries.put_runs, batch.runs)
     yield from _inserts(queries.put_snapshots, batch.snapshots)
@@ -137,8 +170,18 @@ def _statements(batch: Batch) -> Iterator[Statement]:
         yield from _removals([row for row in batch.timers if not row.at])
     if batch.streams:
         yield from _inserts(queries.put_streams, batch.streams)
-    if not (batch.events or batch.runs or batch.snapshots or batch.timers or batch.streams):
-        yield queries.PROBE, ()
+    if batch.forget_ordinals_until:
+        yield queries.FORGET_ORDINALS, (batch.forget_ordinals_until, ORDINALS_FORGOTTEN_MAX)
+    if batch.removals:
+        yield from _goodbyes(batch.removals)
+
+
+def _goodbyes(removals: Sequence[Removal]) -> Iterator[Statement]:
+    """Behind everything else of the batch, which may have added rows to the same runs."""
+    yield queries.KEEP_END, ()
+    encoded = msgspec.json.encode([msgspec.structs.astuple(removal) for removal in removals]).decode()
+    for statement in queries.REMOVE_RUNS:
+        yield statement, (encoded,)
 
 
 def _removals(rows: Sequence[TimerRow]) -> Iterator[Statement]:

@@ -60,8 +60,7 @@ class SqliteReader:
 
     @property
     def last_seq(self) -> int:
-        rows = self._rows(queries.LAST_EVENT, ())
-        return int(rows[0][0]) if rows else 0
+        return int(self._rows(queries.LAST_SEQ, ())[0][0])
 
     @property
     def last_stream_id(self) -> int:
@@ -69,8 +68,20 @@ class SqliteReader:
 
     @property
     def last_at(self) -> int:
-        rows = self._rows(queries.LAST_EVENT, ())
-        return int(rows[0][1]) if rows else 0
+        return int(self._rows(queries.LAST_AT, ())[0][0])
+
+    @property
+    def removed_events(self) -> int:
+        return int(self._rows(queries.REMOVED_EVENTS, ())[0][0])
+
+    def streams_leaving(self) -> Sequence[int]:
+        return [stream_id for (stream_id,) in self._rows(queries.STREAMS_LEAVING, ())]
+
+    def is_retained(self, stream_id: int) -> bool:
+        return bool(self._rows(queries.IS_RETAINED, (stream_id,))[0][0])
+
+    def imported_streams(self) -> Sequence[int]:
+        return [stream_id for (stream_id,) in self._rows(queries.IMPORTED_STREAMS, ())]
 
     @property
     def projection_version(self) -> int:
@@ -107,6 +118,16 @@ class SqliteReader:
 
     def run_rows(self, flow_id: str) -> Sequence[RunRow]:
         return [RunRow(*row) for row in self._rows(queries.RUN_ROWS, (flow_id,))]
+
+    def last_ordinal(self, flow_id: str) -> int:
+        rows = self._rows(queries.LAST_ORDINAL, (flow_id,))
+        return int(rows[0][0]) if rows else 0
+
+    def has_expired_ordinals(self, until: int) -> bool:
+        return bool(self._rows(queries.HAS_EXPIRED_ORDINALS, (until,))[0][0])
+
+    def closed_runs(self, until: int, after: tuple[int, int], limit: int) -> Sequence[RunRow]:
+        return [RunRow(*row) for row in self._rows(queries.CLOSED_RUNS, (until, *after, limit))]
 
     def list_runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
         return [listed_run(row) for row in self._rows(queries.LIST_RUNS, list_parameters(selection, limit))]
@@ -207,6 +228,9 @@ class OfflineLog(SqliteReader):
 
     def append(self, batch: Batch) -> None:
         raise LogUnavailableError(f"{self._path} is open for reading only; batch after {batch.expected_seq} refused")
+
+    def remove_some(self, rows_max: int) -> bool:
+        raise LogUnavailableError(f"{self._path} is open for reading only; removal of {rows_max} events refused")
 
     def replace_projections(self, projections: Projections) -> None:
         raise LogUnavailableError(f"{self._path} is open for reading only; {len(projections.runs)} rows refused")

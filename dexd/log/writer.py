@@ -25,6 +25,14 @@ IDLE_S = 1.0
 """Pause after which the WAL is copied into the database; long enough that no series of single requests pays for it."""
 
 
+REMOVED_EVENTS_MAX = 256
+"""Events of removed runs deleted at once; a commit that comes meanwhile waits a few milliseconds for it [KEEP-1]."""
+
+REMOVAL_PAUSE_S = 0.005
+"""Nothing was written for so long: a good moment to delete. Batches that follow each other closely do not let one come;
+behind those as many events are deleted as were written, so that the log does not grow for want of a pause."""
+
+
 class CheckpointedLog(EventLog, Protocol):
     """A log that wants attention between commits."""
 
@@ -76,6 +84,10 @@ class LogWriter:
         self._has_ended = False
         self._failure: LogError | None = None
         self._is_closed = False
+        self._may_remove = True
+        """Whether events of removed runs may be left."""
+        self._unpaid_events = 0
+        """Written since events were last deleted."""
         self._thread = Thread(target=self._run, name="log-writer", daemon=True)
         self._thread.start()
 
@@ -102,6 +114,7 @@ class LogWriter:
             error = self._commit([submission.batch for submission in group])
             self._post(partial(_report, group, error))
             self._log.checkpoint_if_due()
+            self._pay(group)
 
     def _receive(self) -> bool:
         """Take over what was submitted, and wait if there is nothing to write; False at the end."""
@@ -112,12 +125,32 @@ class LogWriter:
         return bool(self._backlog)
 
     def _wait(self) -> Submission | None:
-        """Give the next submission, None at the end; checkpoint once if it is long in coming."""
+        """Give the next submission, None at the end.
+
+        Delete events of removed runs until it comes; checkpoint once if it is long in coming.
+        """
+        while self._may_remove:
+            try:
+                return self._queue.get(timeout=REMOVAL_PAUSE_S)
+            except Empty:
+                self._remove_some()
         try:
             return self._queue.get(timeout=self._idle_s)
         except Empty:
             self._log.checkpoint()
             return self._queue.get()
+
+    def _pay(self, group: Sequence[Submission]) -> None:
+        """Behind a commit: see whether it is time to delete although there is no pause."""
+        self._may_remove = self._may_remove or any(submission.batch.removals for submission in group)
+        if self._may_remove:
+            self._unpaid_events += sum(len(submission.batch.events) for submission in group)
+            if self._unpaid_events >= REMOVED_EVENTS_MAX:
+                self._remove_some()
+
+    def _remove_some(self) -> None:
+        self._unpaid_events = 0
+        self._may_remove = self._log.remove_some(REMOVED_EVENTS_MAX)
 
     def _accept(self, submission: Submission | None) -> None:
         if submission is None:
@@ -166,6 +199,9 @@ def merge(batches: Sequence[Batch]) -> Batch:
         tuple(snapshots.values()),
         tuple(timers.values()),
         tuple(streams.values()),
+        [removal for batch in batches for removal in batch.removals],
+        max(batch.forget_ordinals_until for batch in batches),
+        [stream_id for batch in batches for stream_id in batch.imported],
     )
 
 

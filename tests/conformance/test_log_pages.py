@@ -11,7 +11,7 @@ from dexd.log.event_log import EventLog, ListedRun, RunFilter
 from dexd.log.memory_log import MemoryLog
 from dexd.log.reading import HISTORY_PAGE_BYTES_MAX, InlinePages, LogPages, SqlitePages
 from dexd.log.sqlite_log import SqliteLog
-from tests.support.log_author import LogAuthor, run_row
+from tests.support.log_author import LogAuthor, closed, removal, run_row
 
 MIB = 1 << 20
 
@@ -39,21 +39,49 @@ def pages(source: tuple[EventLog, LogPages]) -> LogPages:
 
 
 async def versions(pages: LogPages, from_version: int, limit: int = 1_000) -> list[int]:
-    return [event.version for event in await pages.history(1, from_version, limit)]
+    page = await pages.history(1, from_version, limit)
+    assert page is not None
+    return [event.version for event in page]
 
 
 async def test_history_comes_in_pages(author: LogAuthor, pages: LogPages) -> None:
     """[HIST-5]"""
-    batch = author.append(*(author.event(1) for _ in range(5)), author.event(2))
+    batch = author.append(*(author.event(1) for _ in range(5)), author.event(2), runs=[run_row(1), run_row(2)])
     assert await pages.history(1, 1, 10) == batch.events[:5]
     assert await versions(pages, 2, 3) == [2, 3, 4]
     assert await versions(pages, 6) == []
-    assert await pages.history(3, 1, 10) == []
+    assert await pages.history(2, 2, 10) == []
+
+
+async def test_keep_3_history_of_a_run_that_is_not_retained_is_no_page(author: LogAuthor, pages: LogPages) -> None:
+    """[KEEP-3] From the moment on at which the run is removed, whether its events are deleted already or not."""
+    author.start(closed(run_row(1)), events=300)
+    assert await versions(pages, 1, 1) == [1]
+    author.append(removals=[removal(run_row(1))])
+    assert await pages.history(1, 1, 10) is None
+    assert author.log.remove_some(100)
+    for version in (1, 150, 301):
+        assert await pages.history(1, version, 10) is None
+    while author.log.remove_some(100):
+        pass
+    assert await pages.history(1, 1, 10) is None
+    assert await pages.history(7, 1, 10) is None
+
+
+async def test_keep_1_due_runs_are_looked_for_in_pages_too(author: LogAuthor, pages: LogPages) -> None:
+    """[KEEP-1, ID-10]"""
+    author.start(closed(run_row(1)))
+    assert await pages.closed_runs(2_000, (0, 0), 10) == [closed(run_row(1))]
+    assert await pages.closed_runs(2_000, (1_500, 1), 10) == []
+    assert not await pages.has_expired_ordinals(10**6)
+    author.append(removals=[removal(run_row(1), expires_at=10**6)])
+    assert await pages.has_expired_ordinals(10**6)
 
 
 async def test_page_of_history_ends_at_4_mib(author: LogAuthor, pages: LogPages) -> None:
     """[HIST-5]"""
-    author.append(*(author.event(1, payload=bytes(size)) for size in (MIB, 3 * MIB, 1, MIB, 3 * MIB - 1, 0)))
+    sizes = (MIB, 3 * MIB, 1, MIB, 3 * MIB - 1, 0)
+    author.append(*(author.event(1, payload=bytes(size)) for size in sizes), runs=[run_row(1)])
     assert HISTORY_PAGE_BYTES_MAX == 4 * MIB
     assert await versions(pages, 1) == [1, 2]
     assert await versions(pages, 2) == [2, 3]
@@ -61,7 +89,7 @@ async def test_page_of_history_ends_at_4_mib(author: LogAuthor, pages: LogPages)
 
 
 async def test_larger_event_is_a_page_of_its_own(author: LogAuthor, pages: LogPages) -> None:
-    author.append(*(author.event(1, payload=bytes(size)) for size in (5 * MIB, 0, 5 * MIB)))
+    author.append(*(author.event(1, payload=bytes(size)) for size in (5 * MIB, 0, 5 * MIB)), runs=[run_row(1)])
     assert await versions(pages, 1) == [1]
     assert await versions(pages, 2) == [2]
     assert await versions(pages, 3) == [3]
@@ -78,7 +106,7 @@ async def test_runs_are_listed_as_by_the_log(author: LogAuthor, pages: LogPages)
 async def test_page_shows_every_commit_before_it(author: LogAuthor, pages: LogPages) -> None:
     """[SEARCH-7]"""
     for version in range(1, 6):
-        author.append(author.event(1))
+        author.append(author.event(1), runs=[run_row(1)])
         assert await versions(pages, 1) == list(range(1, version + 1))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dexd.log.event_log import Batch, EventLog, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
+from dexd.log.event_log import Batch, EventLog, Removal, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
 
 RUNNING, COMPLETED = 1, 2
 
@@ -13,7 +13,7 @@ class LogAuthor:
     """Numbers events as the engine would; what it hands out counts as written."""
 
     def __init__(self, log: EventLog) -> None:
-        self._log = log
+        self.log = log
         self._versions: dict[int, int] = {}
         self._now = 1_000
 
@@ -30,11 +30,12 @@ class LogAuthor:
         snapshots: Sequence[Snapshot] = (),
         timers: Sequence[TimerRow] = (),
         streams: Sequence[StreamRow] = (),
+        removals: Sequence[Removal] = (),
     ) -> Batch:
         """Continue the log with these events."""
-        last_seq = self._log.last_seq
+        last_seq = self.log.last_seq
         numbered = [msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(events, last_seq + 1)]
-        return Batch(last_seq, numbered, runs, snapshots, timers, streams)
+        return Batch(last_seq, numbered, runs, snapshots, timers, streams, removals)
 
     def append(
         self,
@@ -43,11 +44,16 @@ class LogAuthor:
         snapshots: Sequence[Snapshot] = (),
         timers: Sequence[TimerRow] = (),
         streams: Sequence[StreamRow] = (),
+        removals: Sequence[Removal] = (),
     ) -> Batch:
         """Append a batch and give it back."""
-        batch = self.batch(*events, runs=runs, snapshots=snapshots, timers=timers, streams=streams)
-        self._log.append(batch)
+        batch = self.batch(*events, runs=runs, snapshots=snapshots, timers=timers, streams=streams, removals=removals)
+        self.log.append(batch)
         return batch
+
+    def append_forgetting(self, until: int) -> None:
+        """Have the ordinals forgotten that expire until then."""
+        self.log.append(Batch(self.log.last_seq, (), forget_ordinals_until=until))
 
     def start(self, row: RunRow, events: int = 1) -> None:
         """Append a run with a few events."""
@@ -65,3 +71,8 @@ def run_row(stream_id: int, *, flow_id: str = "", ordinal: int = 1, flow_type: s
 def closed(row: RunRow) -> RunRow:
     """The row after the run has completed."""
     return msgspec.structs.replace(row, status=COMPLETED, closed_at=row.started_at + 500)
+
+
+def removal(row: RunRow, *, expires_at: int = 0) -> Removal:
+    """What takes the run out of the log."""
+    return Removal(row.stream_id, row.flow_id, row.ordinal, expires_at)

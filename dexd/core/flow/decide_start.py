@@ -10,14 +10,15 @@ from dexd.core.values import FlowStatus, IdReusePolicy
 
 
 def decide_start(
-    latest: RunState | None, command: StartFlow, *, now: int, known: RunState | None = None
+    latest: RunState | None, command: StartFlow, *, now: int, known: RunState | None = None, last_ordinal: int = 0
 ) -> FlowStarted | StartFlowAccepted | Rejection:
     """Start, repeat an earlier answer, or refuse.
 
     1. The request ID of the latest execution, or of `known`, an earlier one: same content is the same start, whatever
        its status; other content is REQUEST_CONFLICT [START-3].
     2. The reuse policy decides by the latest execution's status [START-4, START-5].
-    3. A new execution gets the next ordinal [GEN-3].
+    3. A new execution gets the next ordinal [GEN-3]; `last_ordinal` is that of the last one if all have been removed
+       [ID-10].
 
     With ALLOW_TERMINATE_IF_RUNNING the caller terminates the open execution in the same commit.
     """
@@ -28,7 +29,7 @@ def decide_start(
             return _repeat(known, command)
         if not _allows(command.id_reuse_policy, latest.status):
             return _already_started(latest, command.id_reuse_policy)
-    ordinal = 1 if latest is None else latest.ordinal + 1
+    ordinal = 1 + (last_ordinal if latest is None else latest.ordinal)
     terms = command.terms
     eligible_at, timeout_at = (0, 0) if terms is None else schedule_of(terms, delay_ms=terms.start_delay_ms, now=now)
     return FlowStarted(

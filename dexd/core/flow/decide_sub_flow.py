@@ -60,8 +60,13 @@ def needs_start(child: RunState, command: ReachSubFlow) -> bool:
     return policy is SubFlowReusePolicy.ALWAYS_RESTART
 
 
-def decide_sub_flow_start(child: RunState | None, command: ReachSubFlow, *, now: int) -> FlowStarted:
-    """Begin the child's next execution; it has a timeout and retries of its own, and its parent's settings [SUB-3]."""
+def decide_sub_flow_start(
+    child: RunState | None, command: ReachSubFlow, *, now: int, last_ordinal: int = 0
+) -> FlowStarted:
+    """Begin the child's next execution; it has a timeout and retries of its own, and its parent's settings [SUB-3].
+
+    `last_ordinal` is as in `decide_start`.
+    """
     plan = command.plan
     terms = msgspec.structs.replace(plan.terms or FlowTerms(), config=command.config, parent=command.parent)
     eligible_at, timeout_at = schedule_of(terms, delay_ms=terms.start_delay_ms, now=now)
@@ -70,7 +75,7 @@ def decide_sub_flow_start(child: RunState | None, command: ReachSubFlow, *, now:
         flow_id=command.flow_id,
         run_id=run_id,
         flow_type=plan.flow_type,
-        ordinal=1 if child is None else child.ordinal + 1,
+        ordinal=1 + (last_ordinal if child is None else child.ordinal),
         request_id=request_id_of(command.key),
         digest=b"",
         # Not secret and not shared: it only spreads the retries of this run.

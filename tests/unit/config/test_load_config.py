@@ -8,6 +8,7 @@ import pytest
 
 from dexd.config import LoadedConfig, ServerConfig, all_settings, load_config, render_config
 from dexd.core.config import KernelConfig
+from dexd.core.retention import RetentionConfig
 from dexd.errors import ConfigError
 from dexd.settings import ListenAddress
 
@@ -92,6 +93,9 @@ def test_unknown_key_is_an_error_with_the_nearest_known_name(toml: Path) -> None
         ("store.commit_batch_max=1_0", "a whole number from 1 to 4000"),
         ("store.synchronous=off", "one of full, extra"),
         ("store.data_dir=", "a directory path"),
+        ("store.retention=30", "a duration from 0s to 36500d"),
+        ("store.ordinal_retention=-1d", "a duration from 0s to 36500d"),
+        ("store.archive_dir=a\0b", 'a directory path, or "" for none'),
         ("api.listen=8801", "HOST:PORT with a port from 0 to 65535"),
         ("api.listen=127.0.0.1:65536", "HOST:PORT with a port from 0 to 65535"),
         ("api.listen=::1:80", "HOST:PORT with a port from 0 to 65535"),
@@ -134,6 +138,7 @@ def test_shown_configuration_is_a_file_that_gives_the_same_configuration(toml: P
             "flow.rpc_timeout=1500ms",
             "api.listen=[::]:9",
             "metrics.listen=",
+            "store.archive_dir=/tmp/archive",
         ]
     )
     shown = render_config(loaded)
@@ -142,6 +147,15 @@ def test_shown_configuration_is_a_file_that_gives_the_same_configuration(toml: P
     toml.write_text(shown)
     assert load(file=toml).config == loaded.config
     assert len([key for keys in tomllib.loads(shown).values() for key in keys]) == len(all_settings())
+
+
+def test_keep_1_retention_is_configured_in_the_store_s_section(toml: Path) -> None:
+    """[KEEP-1, ID-10, KEEP-2] 0s is for ever, an empty directory is none."""
+    assert ServerConfig().retention() == RetentionConfig()
+    assert ServerConfig().store.archive_dir is None
+    loaded = load(assignments=["store.retention=0s", "store.ordinal_retention=1h", "store.archive_dir="])
+    assert loaded.config.retention() == RetentionConfig(0, 3_600_000)
+    assert loaded.config.store.archive_dir is None
 
 
 def test_kernel_configuration_takes_every_setting_and_shares_its_defaults() -> None:

@@ -118,6 +118,18 @@ def end_child(before: Given, kind: StopType = StopType.CANCEL, request_id: str =
     return play(before, stop(kind, "why", flow_id=CHILD, request_id=request_id))
 
 
+def test_id_10_child_goes_on_behind_the_last_ordinal_of_its_id() -> None:
+    """[ID-10] Earlier executions of the child's ID were removed; where one is there, it counts."""
+    before = calling()
+    then = before.when(complete(ONE, WAITING, sub_flows=(child(),)))
+    (reach,) = [effect.command for effect in then.effects if isinstance(effect, SubmitCommand)]
+    assert before.kernel.wanted(reach) == reach
+    before.kernel.note_ordinal(CHILD, 3)
+    (begun,) = [event for event in before.when(reach).events if isinstance(event, FlowStarted)]
+    assert begun.ordinal == 4
+    assert before.kernel.wanted(reach) is None
+
+
 # ---- start and end ------------------------------------------------------------------------------------------------
 
 

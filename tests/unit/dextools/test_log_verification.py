@@ -14,7 +14,7 @@ from dexd.core.kernel import Kernel
 from dexd.core.outcome import RecordedEvent
 from dexd.core.values import StepPlan, StopType
 from dexd.engine.batch import OpenBatch
-from dexd.log.event_log import Batch, RunRow, StoredEvent
+from dexd.log.event_log import Batch, Removal, RunRow, StoredEvent
 from dexd.log.memory_log import MemoryLog
 from dextools.log_inspection import find_run, history, listed_runs, state_after
 from dextools.log_verification import LogReport, verify_log
@@ -105,8 +105,30 @@ def test_a_missing_event_is_found_by_its_number_and_by_its_run() -> None:
     """[HIST-2] gap-free."""
     events = [event for event in written().read_all(1, 1_000) if event.seq != 2]
     faults = faults_of(altered(events=events))
-    assert "seq 3: expected sequence number 2" in faults
+    assert "log: 1 sequence numbers are missing, the first is 2; 0 events were removed" in faults
     assert any("stream 1 has version 3, expected 2" in fault for fault in faults)
+
+
+def without_a(log: MemoryLog, rows_max: int) -> MemoryLog:
+    """The log when run-a was removed, and so many of its events are deleted."""
+    row = log.run_rows("a")[0]
+    log.append(Batch(log.last_seq, (), removals=[Removal(row.stream_id, "a", 1, 0)]))
+    log.remove_some(rows_max)
+    return log
+
+
+@pytest.mark.parametrize("rows_max", [1, 2, 100])
+def test_keep_1_a_log_from_which_runs_were_removed_is_clean(rows_max: int) -> None:
+    """[KEEP-1, SURF-23] Gaps are as many as were removed, and a run on its way out is no damage."""
+    log = without_a(written(), rows_max)
+    report = verified(log)
+    assert (report.faults, report.missing_events, report.runs) == ([], min(rows_max, 5), 1)
+
+
+def test_keep_1_an_event_that_is_missing_beside_the_removed_ones_is_found() -> None:
+    left = [event for event in written().read_all(1, 100) if event.stream_id == 2 and event.version < 3]
+    log = without_a(altered(events=left), 100)
+    assert "log: 6 sequence numbers are missing, the first is 1; 5 events were removed" in faults_of(log)
 
 
 def test_time_that_runs_back_is_found() -> None:

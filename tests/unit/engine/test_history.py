@@ -51,6 +51,8 @@ async def test_page_from_the_middle_shows_the_same_as_one_from_the_start() -> No
     pages = InlinePages(rig.log)
     whole = await HistoryReader(pages, KernelConfig()).page(stream, 1, 100)
     jump = await HistoryReader(pages, KernelConfig()).page(stream, 4, 100)
+    assert jump is not None
+    assert whole is not None
     assert jump.entries == whole.entries[3:]
 
 

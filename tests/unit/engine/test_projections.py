@@ -21,7 +21,7 @@ from dexd.core.values import (
 )
 from dexd.engine.projections import PROJECTION_VERSION, Rebuilt, rebuild_projections, refresh_projections
 from dexd.log.errors import LogDamagedError
-from dexd.log.event_log import Batch, Projections, RunFilter, Snapshot, TimerRow
+from dexd.log.event_log import Batch, Projections, Removal, RunFilter, Snapshot, TimerRow
 from dexd.log.memory_log import MemoryLog
 from dextools.log_verification import Fault, verify_log
 from tests.unit.engine.rig import BEGUN_AT, Rig, RigWorker, publish_command, start_command, stop_command
@@ -205,6 +205,20 @@ async def test_rebuild_mends_what_verify_finds(damage: Callable[[MemoryLog], Non
     assert contents(log) == whole
     assert rebuilt == Rebuilt(events=log.last_seq, runs=3, timers=1, snapshots=0)
     assert Rig(log).engine.health.open_runs == 2
+
+
+async def test_keep_1_rebuild_leaves_removed_runs_out() -> None:
+    """[KEEP-1] Also one whose events are half deleted."""
+    rig = Rig()
+    for flow_id in ("a", "b"):
+        await rig.start(flow_id)
+        await rig.answer(stop_command(flow_id))
+    rig.log.append(Batch(rig.log.last_seq, (), removals=[Removal(1, "a", 1, 0)]))
+    rig.log.remove_some(2)
+    rebuilt = rebuild_projections(rig.log, lambda _: None)
+    assert rebuilt.runs == 1
+    assert [listed.row.flow_id for listed in rig.log.list_runs(RunFilter(), 10)] == ["b"]
+    assert rig.log.last_ordinal("a") == 1
 
 
 async def test_long_open_runs_get_a_snapshot() -> None:

@@ -1,15 +1,16 @@
 """The writer thread: order, merging, one report per commit, and what happens behind a failure."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from threading import Event, Semaphore
 
 import pytest
 
+from dexd.log import writer
 from dexd.log.errors import LogError, LogFailedError, LogFullError, SequenceConflictError
-from dexd.log.event_log import Batch, RunFilter, RunRow, Snapshot, StoredEvent
+from dexd.log.event_log import Batch, Removal, RunFilter, RunRow, Snapshot, StoredEvent
 from dexd.log.memory_log import MemoryLog
-from dexd.log.writer import LogWriter, merge
+from dexd.log.writer import REMOVED_EVENTS_MAX, LogWriter, merge
 from tests.support.log_author import closed, run_row
 
 WAIT_S = 20
@@ -23,7 +24,19 @@ class CountedLog(MemoryLog):
     def __init__(self) -> None:
         super().__init__()
         self.idle_checkpoints = Semaphore(0)
+        self.pieces: list[tuple[int, int]] = []
+        """Where the log ended when events were deleted, and how many."""
+        self.is_clean = Semaphore(0)
         self.checks = 0
+
+    def remove_some(self, rows_max: int) -> bool:
+        before = self.removed_events
+        has_more = super().remove_some(rows_max)
+        if self.removed_events > before:
+            self.pieces.append((self.last_seq, self.removed_events - before))
+            if not has_more:
+                self.is_clean.release()
+        return has_more
 
     def checkpoint_if_due(self) -> None:
         self.checks += 1
@@ -87,12 +100,14 @@ class Bench:
             append=self.gate.append,
         )
 
-    def submit(self, events: int = 1) -> int:
+    def submit(self, events: int = 1, removals: Sequence[Removal] = ()) -> int:
         """Submit a batch that continues what was submitted before; gives its first sequence number."""
         first = self._seq + 1
         self._seq += events
         stored = [StoredEvent(seq, 1, seq, 1, "StepScheduled", 1, b"") for seq in range(first, self._seq + 1)]
-        self.writer.submit(Batch(first - 1, stored), lambda error: self.reports.append((first, error)))
+        self.writer.submit(
+            Batch(first - 1, stored, removals=removals), lambda error: self.reports.append((first, error))
+        )
         return first
 
     def submit_behind_shut_gate(self, *sizes: int) -> None:
@@ -212,6 +227,57 @@ def test_pause_is_used_to_checkpoint_once() -> None:
     assert bench.log.idle_checkpoints.acquire(timeout=WAIT_S)
     bench.writer.close()
     assert not bench.log.idle_checkpoints.acquire(blocking=False)
+
+
+def bench_with_a_removed_run(events: int, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A writer that is about to commit the removal of a run of so many events, and has that commit held up."""
+    monkeypatch.setattr(writer, "REMOVAL_PAUSE_S", 0.001)
+    bench = Bench()
+    bench.log.append(Batch(0, [StoredEvent(seq, 9, seq, 1, "X", 1, b"") for seq in range(1, events + 1)]))
+    bench.rewind()
+    bench.gate.shut()
+    bench.submit(removals=[Removal(9, "f", 1, 0)])
+    assert bench.gate.entered.acquire(timeout=WAIT_S)
+    return bench
+
+
+def test_keep_1_events_are_deleted_in_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[KEEP-1] Piece by piece, until there are none."""
+    bench = bench_with_a_removed_run(2 * REMOVED_EVENTS_MAX + 10, monkeypatch)
+    bench.gate.open()
+    assert bench.log.is_clean.acquire(timeout=WAIT_S)
+    assert [count for _, count in bench.log.pieces] == [REMOVED_EVENTS_MAX, REMOVED_EVENTS_MAX, 10]
+    bench.writer.close()
+
+
+def test_keep_1_without_pauses_as_many_events_are_deleted_as_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[KEEP-1] So commits wait seldom, and still the log does not grow for ever under load."""
+    first = 4 * REMOVED_EVENTS_MAX
+    bench = bench_with_a_removed_run(first, monkeypatch)
+    batches = 2 * REMOVED_EVENTS_MAX // 10 + 1
+    for _ in range(batches):
+        bench.submit(10)
+    bench.gate.open()
+    bench.writer.close()
+    # The first commit counts with its one event, and batches are not split.
+    assert bench.log.pieces[0] == (first + 261, REMOVED_EVENTS_MAX)
+    assert bench.log.pieces[1] == (first + 521, REMOVED_EVENTS_MAX)
+
+
+def test_keep_1_merged_batches_remove_what_each_of_them_does() -> None:
+    """[KEEP-1, ID-10]"""
+    rows = [closed(run_row(1)), closed(run_row(2))]
+    batches = [
+        Batch(0, [StoredEvent(1, 1, 1, 5, "X", 1, b""), StoredEvent(2, 2, 1, 5, "X", 1, b"")], rows),
+        Batch(2, (), removals=[Removal(1, "flow-1", 1, 100)]),
+        Batch(2, (), forget_ordinals_until=50),
+        Batch(2, (), removals=[Removal(2, "flow-2", 1, 0)]),
+    ]
+    log = MemoryLog()
+    log.append(merge(batches))
+    assert list(log.streams_leaving()) == [1, 2]
+    assert log.flow_ids_in_use(["flow-1", "flow-2"]) == {"flow-1", "flow-2"}
+    assert merge([Batch(0, (), imported=[4]), Batch(0, ())]).imported == [4]
 
 
 def test_merged_batches_have_the_effect_of_all_of_them() -> None:
