@@ -1,8 +1,8 @@
 """Import the files of a batch; when one cannot be imported, ask a human whether to retry or to skip it.
 
 Shows a Step whose attempts are limited, and a recovery Step that waits for a message instead of giving up: the Flow
-keeps its place in the batch for as long as the human needs, and says meanwhile what is wrong. Start a server
-(`dexd serve`), then `python -m examples.manual_intervention`.
+keeps its place in the batch for as long as the human needs, says meanwhile what is wrong, and `explain` says what it
+waits for. Start a server (`dexd serve`), then `python -m examples.manual_intervention`.
 """
 
 import uuid
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dexsdk import (
+    AsyncClient,
     Attribute,
     Channel,
     Context,
@@ -123,6 +124,13 @@ class ImportFlow(Flow[Batch]):
             return RPCResult("")
 
 
+async def explain(client: AsyncClient, flow_id: str) -> None:
+    """Print why the Flow does not get on: the same as `dex flow explain`."""
+    explanation = await client.explain(flow_id)
+    for blocker in explanation.blockers:
+        print(blocker.step_execution_id or "-", blocker.kind, blocker.text)
+
+
 async def play(server: str) -> None:
     """Mend one of two broken files, and skip the other."""
     importer = Importer({"b.csv", "c.csv"})
@@ -131,11 +139,13 @@ async def play(server: str) -> None:
         flow_id = f"import-{uuid.uuid4().hex[:8]}"
         await client.start_flow(ImportFlow, flow_id, Batch(["a.csv", "b.csv", "c.csv"]))
         await client.wait_for_attribute_equal(flow_id, PROBLEM, "b.csv has no header")
+        await explain(client, flow_id)
         importer.broken.remove("b.csv")
         await client.publish(flow_id, VERDICTS, Verdict.RETRY)
         await client.wait_for_attribute_equal(flow_id, PROBLEM, "c.csv has no header")
         await client.publish(flow_id, VERDICTS, Verdict.SKIP)
         result = await client.wait_for_flow(flow_id)
+        await explain(client, flow_id)
         print(flow_id, result.status.value, result.single_output(str))
 
 

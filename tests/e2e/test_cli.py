@@ -1,5 +1,6 @@
 """`dex` against a running server with the example Flows [SURF-20, SURF-21, SURF-23]."""
 
+import itertools
 import json
 import os
 import signal
@@ -115,6 +116,38 @@ def test_a_flow_is_explained_and_shown_in_full(dex: Dex) -> None:
     dex("flow", "stop", "explained")
     assert dex("flow", "explain", "explained")["blockers"][0]["kind"] == "NO_STEPS"
     dex("flow", "explain", "nobody")
+    assert (dex.code, dex.error["code"]) == (3, "FLOW_NOT_FOUND")
+
+
+def test_a_flow_is_watched_until_it_is_closed(dex: Dex) -> None:
+    """[SURF-21] A line for each look that differs; the exit code tells whether the Flow is COMPLETED."""
+    dex("flow", "start", "OrderFlow", "--id", "watched", "--input", ORDER)
+    dex("flow", "publish", "watched", "approval", "true")
+    looks = [json.loads(line) for line in dex.run("--json", "flow", "watch", "watched", "--every", "0.05").splitlines()]
+    assert (dex.code, looks[-1]["status"], looks[-1]["flow_id"]) == (0, "COMPLETED", "watched")
+    assert looks[-1]["blockers"][0]["kind"] == "NO_STEPS"
+    assert all(before != after for before, after in itertools.pairwise(looks))
+    dex("flow", "start", "OrderFlow", "--id", "watched-2", "--input", ORDER)
+    dex("flow", "stop", "watched-2")
+    assert "watched-2 is CANCELED" in dex.run("flow", "watch", "watched-2")
+    assert dex.code == 1
+
+
+def test_a_graph_shows_which_step_led_to_which(dex: Dex) -> None:
+    """[SURF-21] As text, as Mermaid, and as nodes and edges."""
+    dex("flow", "start", "OrderFlow", "--id", "drawn", "--input", ORDER)
+    dex("flow", "publish", "drawn", "approval", "true")
+    dex("flow", "result", "drawn", "--wait", "--timeout", "30")
+    assert [line.strip() for line in dex.run("flow", "graph", "drawn").splitlines()] == [
+        "OrderFlow drawn  COMPLETED",
+        "ChargeStep-1  COMPLETED",
+        "ShipStep-1  COMPLETED",
+        "COMPLETED",
+    ]
+    assert dex.run("flow", "graph", "drawn", "--format", "mermaid").startswith("flowchart TD\n")
+    edges = dex("flow", "graph", "drawn")["edges"]
+    assert {"source": "ChargeStep-1", "target": "ShipStep-1"} in edges
+    dex("flow", "graph", "nobody")
     assert (dex.code, dex.error["code"]) == (3, "FLOW_NOT_FOUND")
 
 

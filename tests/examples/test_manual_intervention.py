@@ -29,6 +29,24 @@ def test_a_file_that_keeps_failing_waits_for_a_verdict(verdict: Verdict, ending:
         assert env.client.get_attribute("import", PROBLEM) is None
 
 
+def test_explain_says_what_the_flow_waits_for() -> None:
+    """[HIST-6] between two attempts the retry, then the verdict of the human, and who it was that asked for it."""
+    flow = ImportFlow(Importer({"a.csv"}))
+    with start_env_sync(flow, auto_skip=False) as env:
+        env.client.start_flow(ImportFlow, "import", Batch(["a.csv"]))
+        (retry,) = env.client.explain("import").blockers
+        assert (retry.step_execution_id, retry.kind) == ("ImportStep-1", "RETRY")
+        assert retry.text.endswith("after ValueError: a.csv has no header")
+        env.advance(1)
+        (verdict,) = env.client.explain("import").blockers
+        assert (verdict.step_execution_id, verdict.kind) == ("AskStep-1", "CHANNEL")
+        assert verdict.text == "waiting on Channel 'verdicts' with 0 of 1 messages"
+        (step,) = env.client.get_flow_state("import").steps
+        assert step.from_step == "ImportStep-1"
+        assert step.recovery_error is not None
+        assert step.recovery_error.detail == "a.csv has no header"
+
+
 def test_a_retry_that_fails_again_asks_again() -> None:
     """[RETRY-1] the retried Step is a new execution with attempts of its own."""
     importer = Importer({"a.csv"})

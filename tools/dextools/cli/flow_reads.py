@@ -94,7 +94,9 @@ def history(
             for event in connection.stream(connection.flows.WatchHistory, request):
                 call.output.answer(event_document(event), history_line(_row(event), full=full))
             return
-        events = list(_pages(connection, pb.GetHistoryRequest(flow_id=flow_id, run_id=run_id, from_event_id=first)))
+        events = list(
+            history_pages(connection, pb.GetHistoryRequest(flow_id=flow_id, run_id=run_id, from_event_id=first))
+        )
     document = {"flow_id": flow_id, "events": [event_document(event) for event in events]}
     call.output.answer(document, history_table(map(_row, events), full=full))
 
@@ -135,7 +137,8 @@ def _poll(connection: Connection, flow_id: str, first_run_id: str, seconds: floa
     return connection.call(connection.flows.WaitForFlow, request, held_for=seconds)
 
 
-def _pages(connection: Connection, request: pb.GetHistoryRequest) -> Iterator[pb.HistoryEvent]:
+def history_pages(connection: Connection, request: pb.GetHistoryRequest) -> Iterator[pb.HistoryEvent]:
+    """All events of a run from the one on that the request names."""
     while True:
         page = connection.call(connection.flows.GetHistory, request)
         yield from page.events
