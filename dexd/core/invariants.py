@@ -13,6 +13,7 @@ from dexd.core.kernel import Kernel
 from dexd.core.matching.calls import Call, CallKey, CallStage
 from dexd.core.matching.deadline_keys import HoldDue, PingDue
 from dexd.core.matching.sessions import Session, Stream, Worker
+from dexd.core.sub_flow_desk import running_children
 from dexd.core.values import Method
 
 
@@ -24,6 +25,7 @@ def violations(kernel: Kernel, *, now: int) -> list[str]:
     for run in kernel.runs.values():
         for step in run.steps.values():
             found += [f"{run.run_id} {step.step_execution_id}: {fault}" for fault in _step_faults(kernel, run, step)]
+        found += [f"{run.run_id}: {fault}" for fault in _child_faults(kernel, run)]
     for call in kernel.dispatcher.calls.values():
         found += [f"call {call.call_id} of {call.run.run_id}: {fault}" for fault in _call_faults(kernel, call)]
     found += _delivered_faults(kernel)
@@ -51,6 +53,13 @@ def _timeout_faults(kernel: Kernel, run: RunState) -> Iterator[str]:
     armed = kernel.dispatcher.deadlines.armed_at((run.run_id, TIMEOUT_HANDLER_ID))
     if armed != (run.timeout_at or None):
         yield f"{run.run_id}: its time is over at {run.timeout_at}, armed at {armed} [TIME-1, TIMER-10]"
+
+
+def _child_faults(kernel: Kernel, run: RunState) -> Iterator[str]:
+    """Whoever waits for a child is told of its end, or word is on its way [SUB-5, ARCH-14]."""
+    for key, child, _ in running_children(run):
+        if not (kernel.sub_flows.is_watching(child, key) or kernel.sub_flows.owes_word(run.run_id)):
+            yield f"{key.step_execution_id} waits for {child!r}, whose end nobody will tell [SUB-5]"
 
 
 # ---- Steps have a reason to wake up [FLOW-11, INV-4] --------------------------------------------------------------

@@ -5,6 +5,9 @@ what follows by itself (waits, completion), then open calls are brought in line 
 calls. The log, the clock and the network are the shell's; see `dexd.core` for the contract.
 """
 
+from collections.abc import Iterable
+from typing import TypeAlias
+
 import msgspec
 
 from dexd.core import commands as c
@@ -13,7 +16,7 @@ from dexd.core.config import KernelConfig
 from dexd.core.flow.decide_output import decide_completion, decide_next_timers
 from dexd.core.flow.decide_timeout import decide_flow_timeout
 from dexd.core.flow.settlement import decide_conditions, waits_to_try
-from dexd.core.flow.state import RunState, StepExecution, StepPhase
+from dexd.core.flow.state import RunState, StepPhase
 from dexd.core.ids import FlowId, RunId, StepExecutionId, StreamId
 from dexd.core.matching.deadline_keys import DeadlineKey, HeartbeatDue, HoldDue, PingDue
 from dexd.core.matching.deliveries import Deliveries
@@ -21,12 +24,14 @@ from dexd.core.matching.dispatcher import Dispatcher
 from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.matching.workforce import Workforce
 from dexd.core.outcome import Outcome
+from dexd.core.parking import Parking, age_of
 from dexd.core.runs import Runs
 from dexd.core.schedules import commands as sc
 from dexd.core.schedules.desk import ScheduleDesk
 from dexd.core.starts import Starts
 from dexd.core.streams import StreamIds, StreamKind, StreamState
 from dexd.core.sub_flow_desk import SubFlowDesk
+from dexd.core.sub_flows import SubFlowKey
 from dexd.core.turn import Answer, Route, Turn
 from dexd.core.worker_commands import WorkerCommands
 
@@ -64,6 +69,16 @@ class StreamRef(msgspec.Struct, frozen=True):
     name: str
 
 
+class RunRefs(msgspec.Struct, frozen=True):
+    """Asks the shell for several runs by their IDs."""
+
+    run_ids: tuple[RunId, ...]
+
+
+WantedRuns: TypeAlias = FlowId | RunRef | RunRefs | c.StartFlow | c.ReachSubFlow
+"""Runs that a command needs of the log."""
+
+
 class Kernel:
     """One partition's decisions [ARCH-15]. Not thread-safe and never blocking."""
 
@@ -78,6 +93,7 @@ class Kernel:
         self._schedules = ScheduleDesk(stream_ids)
         self._deliveries = Deliveries(self._dispatcher, self._rpcs, self._sub_flows)
         self._workforce = Workforce(self._dispatcher, self._deliveries)
+        self._parking = Parking(self._runs, self._dispatcher, self._rpcs, self._starts, self._sub_flows)
         self._routes: dict[type[c.Command], Route] = {
             **ClientCommands(self._runs, self._starts, self._rpcs).routes(),
             **WorkerCommands(self._runs, self._deliveries, self._workforce).routes(),
@@ -94,18 +110,25 @@ class Kernel:
         """Decide about one command at an instant that is not before that of the previous call."""
         turn = Turn(now)
         if self._is_serving:
-            while (key := self._dispatcher.deadlines.pop_due(now)) is not None:
-                self._expire(turn, key)
-                self._finish(turn)
+            self._fire(turn, now)
         reply = self._routes[type(command)](turn, command)
         self._finish(turn)
         return turn.outcome(reply)
+
+    def fire_due(self, *, until: int, now: int) -> Outcome:
+        """Do what was due up to an instant, and leave what was due later for the next call.
+
+        For a shell that brings back runs whose deadlines lie between the two: so all fire in due order [TIMER-5].
+        """
+        turn = Turn(now)
+        self._fire(turn, until)
+        return turn.outcome(None)
 
     def next_deadline(self) -> int | None:
         """When `Tick` is due next; None when nothing waits for time."""
         return self._dispatcher.deadlines.next_at() if self._is_serving else None
 
-    def wanted(self, command: c.Command) -> FlowId | RunRef | c.StartFlow | c.ReachSubFlow | StreamRef | None:
+    def wanted(self, command: c.Command) -> WantedRuns | StreamRef | None:
         """What the shell must look up in the log, and `adopt` if it exists, before `handle`; None if nothing.
 
         A start wants the latest run of its Flow ID, and the earlier one that its request started, if any. Where there
@@ -123,7 +146,18 @@ class Kernel:
             return command if type(command) is c.ReachSubFlow else command.flow_id
         if isinstance(command, _OF_A_SCHEDULE) and self._schedules.get(command.schedule_id) is None:
             return StreamRef(StreamKind.SCHEDULE, command.schedule_id)
+        if isinstance(command, c.NoteSubFlow):
+            run_id = command.key.run_id
+            return None if run_id in self._runs.by_id else RunRef(run_id)
+        if isinstance(command, c.OpenSession) and command.running:
+            return self._wanted_by_session(command)
         return None
+
+    def _wanted_by_session(self, command: c.OpenSession) -> RunRefs | None:
+        """Runs whose results a worker presents; one that was accepted before is acknowledged [WIRE-10]."""
+        run_ids = dict.fromkeys(running.token.run_id for running in command.running)
+        missing = tuple(run_id for run_id in run_ids if run_id not in self._runs.by_id)
+        return RunRefs(missing) if missing else None
 
     def _may_repeat(self, latest: RunState, command: c.StartFlow) -> bool:
         """Whether the request may have started an execution that is not in memory [START-3]."""
@@ -133,11 +167,36 @@ class Kernel:
             and self._runs.started_by(command.flow_id, command.request_id) is None
         )
 
-    def adopt(self, state: RunState) -> None:
-        """Take over a run restored from the log: any before `BeginServing`, a closed one later."""
+    def adopt(self, state: RunState, waiting: Iterable[tuple[SubFlowKey, RunId]] = ()) -> None:
+        """Take over a run restored from the log: any before `BeginServing`, a closed or a parked one later.
+
+        `waiting` are the parked parents that wait for executions of its Flow ID, and for which [SUB-5].
+
+        Raises:
+            ValueError: the run is in memory already, or it is at work and should never have left it.
+        """
         if state.is_open and self._is_serving:
-            raise ValueError(f"run {state.run_id} is open but was not recovered")
+            self._parking.bring_back(state, waiting)
+            return
         self._runs.add(state)
+        self._sub_flows.remember_waiting(state.flow_id, waiting)
+
+    def can_park(self, run_id: RunId, *, until: int) -> bool:
+        """Whether `park` would take the run out, and it sleeps beyond that instant."""
+        run = self._runs.by_id.get(run_id)
+        return run is not None and self._parking.may_leave(run, until=until)
+
+    def park(self, run_id: RunId) -> bool:
+        """Drop an open run in which nothing is under way from memory; False when it must stay [ARCH-11].
+
+        From then on the log is all there is of it: `wanted` asks for it when a command names it, and the shell brings
+        it back at its next deadline.
+        """
+        run = self._runs.by_id.get(run_id)
+        if run is None or not self._parking.may_leave(run, until=0):
+            return False
+        self._parking.take_out(run)
+        return True
 
     def adopt_stream(self, state: StreamState) -> None:
         """Take over a stream that is not a run's: any before `BeginServing`, one that is closed later."""
@@ -188,6 +247,11 @@ class Kernel:
         return self._workforce
 
     @property
+    def sub_flows(self) -> SubFlowDesk:
+        """Who waits for which child, for inspection. Not to be changed."""
+        return self._sub_flows
+
+    @property
     def open_run_count(self) -> int:
         """Open runs."""
         return self._runs.open_count
@@ -202,7 +266,17 @@ class Kernel:
         """Worker sessions."""
         return len(self._workforce.sessions)
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether `BeginServing` was handled; before it nothing is due."""
+        return self._is_serving
+
     # ---- what follows by itself ----
+
+    def _fire(self, turn: Turn, until: int) -> None:
+        while (key := self._dispatcher.deadlines.pop_due(until)) is not None:
+            self._expire(turn, key)
+            self._finish(turn)
 
     def _finish(self, turn: Turn) -> None:
         """Repeat until nothing follows any more: waits and completion, then open calls, then freed streams."""
@@ -279,17 +353,13 @@ class Kernel:
             # Timers due at one instant fire in the order in which their Waits were installed [TIMER-4].
             # Requests for workers and locks are as old as they were before [LOCK-3].
             self._dispatcher.locks.adopt(run)
-            for step in sorted(run.steps.values(), key=_age):
+            for step in sorted(run.steps.values(), key=age_of):
                 turn.touch(run, step.step_execution_id)
         return None
 
     def _begin_shutdown(self, turn: Turn, command: c.BeginShutdown) -> Answer:
         self._workforce.ask_all_to_reconnect(turn, command.reason)
         return None
-
-
-def _age(step: StepExecution) -> int:
-    return step.ready_version if step.wait is None else step.wait_version
 
 
 def _tick(_turn: Turn, _command: c.Tick) -> Answer:

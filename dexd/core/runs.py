@@ -60,8 +60,9 @@ class Runs:
         self.open_count += 1
 
     def drop(self, run: RunState) -> None:
-        """Let a closed run go."""
+        """Let a run go."""
         del self.by_id[run.run_id]
+        self.open_count -= run.is_open
         if self.latest.get(run.flow_id) is run:
             del self.latest[run.flow_id]
         elif self._earlier.get((run.flow_id, run.start_request_id)) is run:

@@ -13,6 +13,7 @@ from dexd.core.rejections import Rejection
 from dexd.core.streams import StreamState, summary_of
 from dexd.engine.ports import OnAnswer
 from dexd.log.event_log import Batch, Removal, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
+from dexd.log.parking import ParkingRow
 
 
 class OpenBatch:
@@ -28,6 +29,8 @@ class OpenBatch:
         "is_check",
         "last_seq",
         "leaving",
+        "parked",
+        "parking",
         "runs",
         "snapshots",
         "streams",
@@ -53,16 +56,19 @@ class OpenBatch:
         self.leaving: dict[RunId, Removal] = {}
         """Closed runs that leave the log [KEEP-1]."""
         self.forget_ordinals_until = 0
+        self.parking: dict[int, ParkingRow] = {}
+        self.parked: list[RunState] = []
+        """Open runs that leave memory after the commit, unless something happens to them before."""
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing waits for it."""
-        return not (self.events or self.effects or self.answers)
+        return not (self.events or self.effects or self.answers or self.parking)
 
     @property
     def needs_commit(self) -> bool:
         """Whether it must go through the log before anything of it is released."""
-        return bool(self.events) or self.is_check or bool(self.leaving) or bool(self.forget_ordinals_until)
+        return bool(self.events or self.is_check or self.parking or self.leaving or self.forget_ordinals_until)
 
     def record(self, events: Sequence[RecordedEvent | RecordedStreamEvent]) -> None:
         """Append events."""
@@ -93,6 +99,12 @@ class OpenBatch:
         removal = Removal(row.stream_id, row.flow_id, row.ordinal, ordinal_expires_at)
         self.leaving[RunId(row.run_id)] = removal
 
+    def note_parked(self, run: RunState, row: ParkingRow) -> None:
+        """Write all that is needed of the run while it is not in memory."""
+        self.note_snapshot(run)
+        self.parking[run.stream_id] = row
+        self.parked.append(run)
+
     def to_append(self) -> Batch:
         """What the log gets."""
         return Batch(
@@ -104,6 +116,7 @@ class OpenBatch:
             list(self.streams.values()),
             list(self.leaving.values()),
             self.forget_ordinals_until,
+            parking=list(self.parking.values()),
         )
 
     def refuse(self, rejection: Rejection) -> None:

@@ -39,6 +39,7 @@ from dexd.engine.growth import Growth
 from dexd.engine.history import HistoryReader
 from dexd.engine.live_state import LiveState
 from dexd.engine.mailbox import Mailbox
+from dexd.engine.parking_lot import Bounds
 from dexd.engine.perform import Performer
 from dexd.engine.ports import Abandon, BatchWriter, CallLater, Clock, Failpoint, OnAnswer, SessionSink
 from dexd.engine.reads import Reads
@@ -66,6 +67,8 @@ class EngineOptions(msgspec.Struct, frozen=True):
     """Versions of a run between two snapshots."""
     mailbox_max: int = 100_000
     """Commands that may wait: a few seconds of work, at a few hundred bytes each beside the values they carry."""
+    memory: Bounds = Bounds()
+    """How much of what is open may be in memory; the rest is parked [ARCH-11]."""
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -93,7 +96,7 @@ class Engine:
         failpoint: Failpoint | None = None,
         call_later: CallLater | None = None,
     ) -> None:
-        """Recover: every open run is folded into memory [ARCH-2].
+        """Recover: every open run that is not parked is folded into memory [ARCH-2, ARCH-11].
 
         Args:
             log: Where runs are read from.
@@ -149,6 +152,7 @@ class Engine:
             early=self._early,
             waits=self.waits,
             snapshot_every=self._options.snapshot_every_events,
+            bounds=self._options.memory,
         )
 
     # ---- life ----------------------------------------------------------------------------------------------------
@@ -157,6 +161,7 @@ class Engine:
         """Serve: deliveries that were running wait for their workers from now on [WIRE-11]."""
         self._refusal = None
         self._put(BeginServing())
+        self._loop.call_soon(self._park_some)
 
     async def stop(self, reason: str) -> None:
         """Ask workers to reconnect, refuse new commands, answer everybody who waits, commit what is decided [DRAIN-4].
@@ -204,12 +209,14 @@ class Engine:
     def health(self) -> Health:
         """How it is now."""
         condition = "SERVING" if self._refusal is None else str(self._refusal.code)
-        return Health(condition, self._live.kernel.open_run_count, self._live.kernel.connected_worker_count)
+        live = self._live
+        open_runs = live.kernel.open_run_count + live.parking.parked
+        return Health(condition, open_runs, live.kernel.connected_worker_count)
 
     @property
     def next_deadline(self) -> int | None:
         """When the rules want to act next, for whoever turns the clock; long polls are no part of it."""
-        return self._live.kernel.next_deadline()
+        return self._live.next_deadline()
 
     @property
     def kernel(self) -> Kernel:
@@ -350,6 +357,10 @@ class Engine:
         live, mailbox, batch = self._live, self._mailbox, self._commits.open
         # Without a commit under way nothing would come to continue, so only behind one a full batch stops the drain.
         events_max = self._options.commit_batch_max if self._commits.is_writing else sys.maxsize
+        while live.is_parked_run_due(now):
+            if len(batch.events) >= events_max:
+                return
+            live.wake_parked(now=now)
         live.expect(mailbox.waiting(DRAIN_COMMANDS_MAX))
         for _ in range(min(len(mailbox), DRAIN_COMMANDS_MAX)):
             if len(batch.events) >= events_max:
@@ -371,15 +382,28 @@ class Engine:
         self._growth.committed(batch.events)
         for run in batch.closed:
             self._live.runs.retire(run)
+        if batch.parked:
+            self._live.parking.committed(batch.parked)
 
     def _on_released(self) -> None:
         if len(self._mailbox):
             self._schedule_drain()
+        self._park_some()
+
+    def _park_some(self) -> None:
+        """Keep memory within its bounds; what is to be written for that goes along with the next commit [ARCH-11]."""
+        if self._refusal is not None:
+            return
+        parking = self._live.parking
+        parking.choose(self._commits.open, now=self._clock.now())
+        self._commits.hand_over()
+        if parking.wants_turn and not self._commits.is_writing:
+            self._loop.call_soon(self._park_some)
 
     # ---- time ------------------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        kernel_deadline = None if self._is_tick_waiting else self._live.kernel.next_deadline()
+        kernel_deadline = None if self._is_tick_waiting else self._live.next_deadline()
         deadlines = (kernel_deadline, self.waits.next_deadline(), self._retry_at)
         self._timekeeper.arm(min((at for at in deadlines if at is not None), default=None))
 
@@ -393,7 +417,7 @@ class Engine:
         self.waits.expire(now)
         if self._retry_at is not None and self._retry_at <= now:
             self._retry()
-        deadline = self._live.kernel.next_deadline()
+        deadline = self._live.next_deadline()
         if deadline is not None and deadline <= now and not self._is_tick_waiting:
             self._is_tick_waiting = True
             self._put(Tick(), self._on_tick)
@@ -438,7 +462,7 @@ class Engine:
         for _, on_answer in letters:
             if on_answer is not None:
                 on_answer(refusal)
-        self.waits.refuse_missing(lambda run_id: self._live.kernel.run_by_id(run_id) is not None, refusal)
+        self.waits.refuse_missing(lambda run_id: self._live.runs.run_by_id(run_id) is not None, refusal)
         self._performer.refuse_all_rpcs(refusal)
         self._performer.end_all_sessions(refusal)
         self._growth.wake_all()

@@ -5,9 +5,11 @@ It is thrown away and built again from the log when a commit was refused: nothin
 
 from collections.abc import Iterable, Sequence
 
-from dexd.core.commands import Command, ReachSubFlow, StartFlow
+from dexd.core.commands import Command, NoteSubFlow, ReachSubFlow, StartFlow
 from dexd.core.config import KernelConfig
+from dexd.core.effects import SubmitCommand
 from dexd.core.events import FlowClosed, FlowStarted, StepDispatched
+from dexd.core.flow.state import RunState
 from dexd.core.flow.wakeups import WAKE_UP_EVENTS
 from dexd.core.kernel import StreamRef
 from dexd.core.outcome import Outcome, RecordedEvent, RecordedStreamEvent, Reply
@@ -15,17 +17,21 @@ from dexd.core.rejections import Rejection
 from dexd.engine.commits import Commits
 from dexd.engine.early_effects import EarlyEffects
 from dexd.engine.mailbox import Letter
+from dexd.engine.parking_lot import Bounds, ParkingLot
 from dexd.engine.pending_timers import PendingTimers
 from dexd.engine.recovery import rebuild_kernel, restore_stream
 from dexd.engine.run_cache import RunCache
 from dexd.engine.waits import Waits
 from dexd.log.event_log import EventLog, RunRow
 
+WOKEN_MAX = 128
+"""Parked runs that are brought back for their deadlines at once."""
+
 
 class LiveState:
     """Decides about commands, and puts what is owed for them into the open batch."""
 
-    __slots__ = ("_commits", "_early", "_log", "_snapshot_every", "_timers", "_waits", "kernel", "runs")
+    __slots__ = ("_commits", "_early", "_log", "_snapshot_every", "_timers", "_waits", "kernel", "parking", "runs")
 
     def __init__(
         self,
@@ -36,8 +42,9 @@ class LiveState:
         early: EarlyEffects,
         waits: Waits,
         snapshot_every: int,
+        bounds: Bounds,
     ) -> None:
-        """Recover: every open run is folded into memory [ARCH-2].
+        """Recover: every open run that is not parked is folded into memory [ARCH-2, ARCH-11].
 
         Args:
             log: Where runs are read from.
@@ -46,10 +53,12 @@ class LiveState:
             early: Sorts effects that need not wait for it.
             waits: Whom events may wake.
             snapshot_every: Versions of a run between two snapshots.
+            bounds: Of what may be in memory.
         """
         self.kernel = rebuild_kernel(log, config)
-        self.runs = RunCache(log, self.kernel)
         self._log = log
+        self.runs = RunCache(log, self.kernel, self)
+        self.parking = ParkingLot(log, self.kernel, self.runs, bounds)
         self._timers = PendingTimers(self.kernel.runs.values())
         self._commits = commits
         self._early = early
@@ -99,6 +108,49 @@ class LiveState:
                 self._commits.open.note_removal(row, ordinal_expires_at)
         return leaving
 
+    def next_deadline(self) -> int | None:
+        """When the rules want to act next, be the run in memory or not."""
+        kernel = self.kernel
+        at = kernel.next_deadline()
+        parked_at = self.parking.next_at() if kernel.is_serving else None
+        return parked_at if at is None or (parked_at is not None and parked_at < at) else at
+
+    def is_parked_run_due(self, now: int) -> bool:
+        """Whether a parked run is to be woken before anything else is decided [TIMER-5]."""
+        at = self.parking.next_at() if self.kernel.is_serving else None
+        return at is not None and at <= now
+
+    def wake_parked(self, *, now: int) -> None:
+        """Bring back the next few parked runs that are due, and do what was due up to then, in due order [TIMER-5]."""
+        due = self.parking.pop_due(now, WOKEN_MAX)
+        self.runs.take_parked([deadline.stream_id for deadline in due])
+        following = self.parking.next_at()
+        is_last = following is None or following > now
+        self._collect(self.kernel.fire_due(until=now if is_last else due[-1].at, now=now))
+
+    # ---- runs that come and go [ARCH-11] ----
+
+    def came_back(self, run: RunState) -> None:
+        """See `Traffic`."""
+        self._timers.recall(run)
+        self.parking.bring_back(run)
+
+    def left(self, run: RunState) -> None:
+        """See `Traffic`."""
+        self._timers.forget(run.stream_id)
+        self._early.forget(run.stream_id)
+
+    def _keep_for_word(self, outcome: Outcome) -> None:
+        """A child's end is told to its parent after the commit: a parent that is parked is not, from that commit on.
+
+        Otherwise, if word of it got lost in a crash, nobody would ask again [SUB-5, ARCH-14].
+        """
+        for effect in outcome.effects:
+            if type(effect) is SubmitCommand and type(effect.command) is NoteSubFlow:
+                parent = self.runs.take_by_id(effect.command.key.run_id)
+                if parent is not None:
+                    self.parking.unmark(parent.stream_id, self._commits.open)
+
     def _collect(self, outcome: Outcome) -> None:
         batch = self._commits.open
         early = outcome.early
@@ -107,6 +159,9 @@ class LiveState:
         batch.record(events)
         if outcome.stream_events:
             self._collect_streams(outcome.stream_events)
+        if not self.parking.is_empty:
+            self.parking.moved(events, batch)
+            self._keep_for_word(outcome)
         parts_of = self._waits.parts_of
         for recorded in events:
             kind = type(recorded.event)
@@ -144,6 +199,7 @@ class LiveState:
         run = self.kernel.run_by_id(event.run_id)
         assert run is not None
         self.runs.begin(run)
+        self.parking.begin(run)
         self._commits.open.note_run(run)
         if run.timeout_at or run.eligible_at:
             self._timers.run_started(run, self._commits.open)
@@ -155,6 +211,7 @@ class LiveState:
         self._timers.run_closed(stream_id, batch)
         batch.closed.append(run)
         self._early.forget(stream_id)
+        self.parking.close(run)
         following = self.kernel.run_by_id(run.next_run_id) if run.next_run_id else None
         if following is None:
             self._waits.run_closed(run)

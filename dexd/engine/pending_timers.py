@@ -21,8 +21,16 @@ class PendingTimers:
         """Begin with the rows that the log has of these runs."""
         self._rows: dict[int, dict[StepExecutionId, int]] = {}
         for run in runs:
-            if rows := dict(wake_ups(run)):
-                self._rows[run.stream_id] = rows
+            self.recall(run)
+
+    def recall(self, run: RunState) -> None:
+        """The run has come into memory; the log has the rows of its state."""
+        if rows := dict(wake_ups(run)):
+            self._rows[run.stream_id] = rows
+
+    def forget(self, stream_id: int) -> None:
+        """The run has left memory; its rows stay in the log."""
+        self._rows.pop(stream_id, None)
 
     def has_rows(self, stream_id: int) -> bool:
         """Whether anything of the run wakes up by itself."""

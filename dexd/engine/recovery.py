@@ -7,8 +7,10 @@ from dexd.codec.state_codec import from_snapshot, stream_from_snapshot
 from dexd.core.config import KernelConfig
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.state import RunState
+from dexd.core.ids import FlowId, RunId, StepExecutionId
 from dexd.core.kernel import Kernel
 from dexd.core.streams import StreamKind, StreamState, evolve_stream
+from dexd.core.sub_flows import SubFlowKey
 from dexd.log.errors import LogDamagedError
 from dexd.log.event_log import EventLog, StoredEvent, StoredRun, StoredStream
 
@@ -17,13 +19,26 @@ PAGE_EVENTS = 1_000
 
 
 def rebuild_kernel(log: EventLog, config: KernelConfig) -> Kernel:
-    """Make a kernel that holds every open run and other stream of the log, and serves nothing yet."""
+    """Make a kernel that holds every stream of the log that is open and not parked, and serves nothing yet."""
     kernel = Kernel(config, last_stream_id=log.last_stream_id)
-    for stored in log.open_runs():
-        kernel.adopt(restore_run(log, stored))
+    has_waits = log.parked_counts().waits > 0
+    for stored in log.active_runs():
+        run = restore_run(log, stored)
+        kernel.adopt(run, waiting_for(log, run.flow_id) if has_waits else ())
     for stored_stream in log.open_streams():
         kernel.adopt_stream(restore_stream(log, stored_stream))
     return kernel
+
+
+def waiting_for(log: EventLog, child: FlowId) -> list[tuple[SubFlowKey, RunId]]:
+    """The parked parents that wait for executions of a Flow ID, and for which [SUB-5]."""
+    return [
+        (
+            SubFlowKey(RunId(wait.run_id), StepExecutionId(wait.step_execution_id), wait.number),
+            RunId(wait.execution_id),
+        )
+        for wait in log.waits_for([child])
+    ]
 
 
 def restore_run(log: EventLog, stored: StoredRun) -> RunState:

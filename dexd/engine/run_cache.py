@@ -1,13 +1,14 @@
-"""Runs in the kernel's memory: which stream is whose, and how long closed ones stay [ARCH-11]."""
+"""Runs in the kernel's memory: which stream is whose, how they come and go, and how long closed ones stay [ARCH-11]."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import Protocol
 
 from dexd.core.commands import ReachSubFlow, StartFlow
 from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, RequestId, RunId
-from dexd.core.kernel import Kernel, RunRef
-from dexd.engine.recovery import restore_run
+from dexd.core.kernel import Kernel, RunRef, RunRefs, WantedRuns
+from dexd.engine.recovery import restore_run, waiting_for
 from dexd.log.event_log import EventLog, RunRow, StoredRun
 
 CLOSED_RUNS_MAX = 4_096
@@ -18,12 +19,40 @@ CLOSED_BYTES_MAX = 64 * 1024 * 1024
 """User data that they may hold together [ARCH-8]."""
 
 
+class Traffic(Protocol):
+    """Who wants to know that a run comes into memory or leaves it."""
+
+    def came_back(self, run: RunState) -> None:
+        """An open run that was parked is in memory."""
+        ...
+
+    def left(self, run: RunState) -> None:
+        """A run, closed or parked, is not in memory any more; all of it is in the log."""
+        ...
+
+
 class RunCache:
-    """Brings runs from the log into the kernel and lets closed ones go."""
+    """Brings runs from the log into the kernel and lets them go. Nobody else does."""
 
-    __slots__ = ("_absent", "_closed", "_closed_bytes", "_closed_max", "_kernel", "_leaving", "_log", "_streams")
+    __slots__ = (
+        "_absent",
+        "_closed",
+        "_closed_bytes",
+        "_closed_max",
+        "_kernel",
+        "_leaving",
+        "_log",
+        "_streams",
+        "_traffic",
+        "has_waits",
+    )
 
-    def __init__(self, log: EventLog, kernel: Kernel, *, closed_max: int = CLOSED_RUNS_MAX) -> None:
+    def __init__(
+        self, log: EventLog, kernel: Kernel, traffic: Traffic | None = None, *, closed_max: int = CLOSED_RUNS_MAX
+    ) -> None:
+        self._traffic = traffic
+        self.has_waits = True
+        """Whether the log may know of parked runs that wait for children; otherwise nobody asks."""
         self._log = log
         self._kernel = kernel
         self._closed_max = closed_max
@@ -38,6 +67,10 @@ class RunCache:
         """The run of a stream that the kernel has just written to."""
         return self._streams[stream_id]
 
+    def has_stream(self, stream_id: int) -> bool:
+        """Whether the run of a stream is in memory."""
+        return stream_id in self._streams
+
     def begin(self, run: RunState) -> None:
         """A run began."""
         self._streams[run.stream_id] = run
@@ -49,56 +82,102 @@ class RunCache:
         """
         self._absent = frozenset(flow_ids) - self._log.flow_ids_in_use(flow_ids) if flow_ids else frozenset()
 
-    def look_up(self, wanted: FlowId | RunRef | StartFlow | ReachSubFlow) -> None:
+    def look_up(self, wanted: WantedRuns) -> None:
         """Bring what the kernel wants into memory, if the log has it."""
         if isinstance(wanted, StartFlow):
             if wanted.flow_id not in self._absent:
-                self._run_by_start(wanted.flow_id, wanted.request_id)
+                self._take_by_start(wanted.flow_id, wanted.request_id)
         elif isinstance(wanted, RunRef):
-            self.run_by_id(wanted.run_id)
+            self.take_by_id(wanted.run_id)
         elif isinstance(wanted, ReachSubFlow):
-            if wanted.flow_id not in self._absent and self.latest_run(wanted.flow_id) is None:
+            if wanted.flow_id not in self._absent and self._take_latest(wanted.flow_id) is None:
                 self._note_ordinal(wanted.flow_id)
+        elif isinstance(wanted, RunRefs):
+            for run_id in wanted.run_ids:
+                self.take_by_id(run_id)
         elif wanted not in self._absent:
-            self.latest_run(wanted)
+            self._take_latest(wanted)
+
+    # ---- for reading ----
 
     def latest_run(self, flow_id: FlowId) -> RunState | None:
-        """The latest run of a Flow ID; None if there is none."""
+        """The latest run of a Flow ID, for reading; None if there is none. A parked one stays where it is."""
         run = self._kernel.run(flow_id)
-        if run is None:
-            stored = self._log.latest_run(flow_id)
-            run = None if stored is None or self._is_leaving(stored) else self._adopt(stored)
-        return run
+        if run is not None:
+            return run
+        stored = self._retained(self._log.latest_run(flow_id))
+        if stored is None:
+            return None
+        return restore_run(self._log, stored) if stored.is_parked else self._adopt(stored)
 
     def run_by_id(self, run_id: RunId) -> RunState | None:
-        """The run of that ID; None if there is none."""
+        """The run of that ID, for reading; None if there is none. A parked one stays where it is."""
         run = self._kernel.run_by_id(run_id)
         if run is not None:
             return run
-        stored = self._log.run_by_id(run_id)
-        if stored is None or self._is_leaving(stored):
+        stored = self._retained(self._log.run_by_id(run_id))
+        if stored is None:
             return None
-        # The kernel takes the highest ordinal that it holds for the latest one, so that one comes first.
+        if stored.is_parked:
+            return restore_run(self._log, stored)
         latest = self.latest_run(FlowId(stored.row.flow_id))
+        if latest is not None and latest.run_id == run_id:
+            return latest
+        # The kernel takes the highest ordinal that it holds for the latest one, so an older run may only join that.
+        is_latest_here = self._kernel.run(FlowId(stored.row.flow_id)) is not None
+        return self._adopt(stored) if is_latest_here else restore_run(self._log, stored)
+
+    # ---- for the kernel ----
+
+    def take_by_id(self, run_id: RunId) -> RunState | None:
+        """Bring the run of that ID into memory, with the latest of its Flow ID; None if there is none."""
+        run = self._kernel.run_by_id(run_id)
+        if run is not None:
+            return run
+        stored = self._retained(self._log.run_by_id(run_id))
+        if stored is None:
+            return None
+        latest = self._take_latest(FlowId(stored.row.flow_id))
         return latest if latest is not None and latest.run_id == run_id else self._adopt(stored)
 
-    def _run_by_start(self, flow_id: FlowId, request_id: RequestId) -> None:
+    def take_parked(self, stream_ids: Sequence[int]) -> None:
+        """Bring parked runs into memory, by one look-up for all of them."""
+        for stored in self._log.parked_runs(stream_ids):
+            self._adopt(stored)
+
+    def _take_latest(self, flow_id: FlowId) -> RunState | None:
+        run = self._kernel.run(flow_id)
+        if run is None:
+            stored = self._retained(self._log.latest_run(flow_id))
+            run = None if stored is None else self._adopt(stored)
+        return run
+
+    def _take_by_start(self, flow_id: FlowId, request_id: RequestId) -> None:
         """Only a Flow ID with more than one execution costs a second look-up [START-3]."""
-        latest = self.latest_run(flow_id)
+        latest = self._take_latest(flow_id)
         if latest is None:
             self._note_ordinal(flow_id)
             return
         if latest.ordinal == 1 or latest.start_request_id == request_id:
             return
-        stored = self._log.run_by_start(flow_id, request_id)
-        if (
-            stored is not None
-            and not self._is_leaving(stored)
-            and self._kernel.run_by_id(RunId(stored.row.run_id)) is None
-        ):
+        stored = self._retained(self._log.run_by_start(flow_id, request_id))
+        if stored is not None and self._kernel.run_by_id(RunId(stored.row.run_id)) is None:
             self._adopt(stored)
             # A very large one may have pushed the latest out, without which the kernel would count from one again.
-            self.latest_run(flow_id)
+            self._take_latest(flow_id)
+
+    def _retained(self, stored: StoredRun | None) -> StoredRun | None:
+        """What the log has found, unless it is about to leave it [KEEP-1]."""
+        return None if stored is None or stored.row.run_id in self._leaving else stored
+
+    # ---- coming and going ----
+
+    def park(self, run: RunState) -> bool:
+        """Let an open run go; False when it must stay, because something is under way in it after all."""
+        if not self._kernel.park(run.run_id):
+            return False
+        self._left(run)
+        return True
 
     def _note_ordinal(self, flow_id: FlowId) -> None:
         """[ID-10] The Flow ID has no run: what is kept of it is the last ordinal."""
@@ -116,7 +195,7 @@ class RunCache:
         if run is not None:
             if not self._kernel.forget(run_id):
                 return False
-            self._streams.pop(row.stream_id, None)
+            self._left(run)
             _, size = self._closed.pop(run_id, (run, 0))
             self._closed_bytes -= size
         self._leaving[run_id] = row
@@ -125,9 +204,6 @@ class RunCache:
     def has_left(self, run_id: RunId) -> None:
         """The log does not have the run any more."""
         del self._leaving[run_id]
-
-    def _is_leaving(self, stored: StoredRun) -> bool:
-        return bool(self._leaving) and stored.row.run_id in self._leaving
 
     def retire(self, run: RunState) -> None:
         """The end of a run is committed: it stays as long as there is room, the newest one always."""
@@ -141,13 +217,23 @@ class RunCache:
                 self._closed[run_id] = (oldest, size)
                 return
             self._closed_bytes -= size
-            self._streams.pop(oldest.stream_id, None)
+            self._left(oldest)
+
+    def _left(self, run: RunState) -> None:
+        """The one place where a run leaves memory; the kernel has dropped it."""
+        self._streams.pop(run.stream_id, None)
+        if self._traffic is not None:
+            self._traffic.left(run)
 
     def _adopt(self, stored: StoredRun) -> RunState:
         run = restore_run(self._log, stored)
-        self._kernel.adopt(run)
+        is_waited_for = stored.is_parked and self.has_waits
+        self._kernel.adopt(run, waiting_for(self._log, run.flow_id) if is_waited_for else ())
         self._streams[run.stream_id] = run
-        self.retire(run)
+        if not run.is_open:
+            self.retire(run)
+        elif self._traffic is not None:
+            self._traffic.came_back(run)
         return run
 
 

@@ -11,6 +11,8 @@ from typing import Protocol
 
 import msgspec
 
+from dexd.log.parking import ParkedRuns, ParkingRow
+
 ORDINALS_FORGOTTEN_MAX = 256
 """Rows that one batch takes out of the ordinals at most, so that no commit is held up by many."""
 
@@ -124,6 +126,8 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     """Ordinals that expire up to this instant are forgotten, `ORDINALS_FORGOTTEN_MAX` of them at most."""
     imported: Sequence[int] = ()
     """Streams of this batch that come from another log, with that one's instants."""
+    parking: Sequence[ParkingRow] = ()
+    """Runs that are parked from now on, or are not any more; at most one per run."""
 
 
 class Projections(msgspec.Struct, frozen=True, gc=False):
@@ -135,6 +139,7 @@ class Projections(msgspec.Struct, frozen=True, gc=False):
     snapshots: Sequence[Snapshot]
     timers: Sequence[TimerRow]
     streams: Sequence[StreamRow] = ()
+    parking: Sequence[ParkingRow] = ()
 
 
 class StoredStream(msgspec.Struct, frozen=True, gc=False):
@@ -151,6 +156,8 @@ class StoredRun(msgspec.Struct, frozen=True, gc=False):
     row: RunRow
     snapshot: Snapshot | None
     events: Sequence[StoredEvent]
+    is_parked: bool = False
+    """Whether the run is parked; there is no event after its snapshot then."""
 
 
 class RunFilter(msgspec.Struct, frozen=True, gc=False):
@@ -163,7 +170,7 @@ class RunFilter(msgspec.Struct, frozen=True, gc=False):
     """Keyset position: only rows with a smaller stream ID; 0 starts at the newest."""
 
 
-class EventLog(Protocol):
+class EventLog(ParkedRuns, Protocol):
     """A partition's ordered log. Implementations pass tests/conformance/event_log."""
 
     @property
@@ -230,8 +237,16 @@ class EventLog(Protocol):
         """
         ...
 
-    def open_runs(self) -> Iterator[StoredRun]:
-        """Every run that is open, in the order of its start, with what is needed to fold it; all as of one commit."""
+    def active_runs(self) -> Iterator[StoredRun]:
+        """Every open run that is not parked, in the order of its start, ready to fold; all as of one commit."""
+        ...
+
+    def parked_runs(self, stream_ids: Sequence[int]) -> Sequence[StoredRun]:
+        """Those of the runs that are parked, in any order, by one look-up for all of them."""
+        ...
+
+    def parked_runs_of(self, flow_ids: Sequence[str]) -> Sequence[StoredRun]:
+        """Parked runs of these Flow IDs, in any order, by one look-up for all of them."""
         ...
 
     def latest_run(self, flow_id: str) -> StoredRun | None:

@@ -25,6 +25,7 @@ from dexd.log.event_log import (
     StreamRow,
     TimerRow,
 )
+from dexd.log.parking import ChildWait, ParkedCounts, ParkedDeadline, ParkingRow
 
 
 class MemoryLog:
@@ -43,6 +44,7 @@ class MemoryLog:
         """Timer rows of each stream by Step execution."""
         self._others: dict[int, StreamRow] = {}
         """Rows of streams that are not runs', by stream."""
+        self._parked: dict[int, ParkingRow] = {}
         self._projection_version = 0
         self._last_seq = 0
         self._last_stream_id = 0
@@ -85,10 +87,11 @@ class MemoryLog:
 
     def replace_projections(self, projections: Projections) -> None:
         self._runs, self._stream_ids, self._flows, self._snapshots, self._timers = {}, {}, {}, {}, {}
-        self._others = {}
+        self._others, self._parked = {}, {}
         self._projection_version = projections.version
         self._keep(projections.runs, projections.snapshots, projections.timers)
         self._keep_streams(projections.streams)
+        self._park(projections.parking)
 
     def append(self, batch: Batch) -> None:
         """Check all of the batch before any of it is kept, which is what makes it atomic."""
@@ -104,6 +107,7 @@ class MemoryLog:
         self._last_seq += len(batch.events)
         self._keep(batch.runs, batch.snapshots, batch.timers)
         self._keep_streams(batch.streams)
+        self._park(batch.parking)
         self._imported.update(dict.fromkeys(batch.imported))
         self._forget_ordinals(batch.forget_ordinals_until)
         for removal in batch.removals:
@@ -128,9 +132,29 @@ class MemoryLog:
             self._removed_events += len(gone)
         return bool(self._leaving)
 
-    def open_runs(self) -> Iterator[StoredRun]:
+    def active_runs(self) -> Iterator[StoredRun]:
         open_streams = [stream_id for stream_id, row in sorted(self._runs.items()) if not row.closed_at]
-        return iter([self._stored_run(stream_id) for stream_id in open_streams])
+        return iter([self._stored_run(stream_id) for stream_id in open_streams if stream_id not in self._parked])
+
+    def parked_runs(self, stream_ids: Sequence[int]) -> Sequence[StoredRun]:
+        return [self._stored_run(stream_id) for stream_id in sorted(stream_ids) if stream_id in self._parked]
+
+    def parked_runs_of(self, flow_ids: Sequence[str]) -> Sequence[StoredRun]:
+        return self.parked_runs([stream_id for flow_id in flow_ids for stream_id in self._flows.get(flow_id, ())])
+
+    def parked_counts(self) -> ParkedCounts:
+        return ParkedCounts(len(self._parked), sum(len(row.waits) for row in self._parked.values()))
+
+    def parked_deadlines(self, after: ParkedDeadline, limit: int) -> Sequence[ParkedDeadline]:
+        deadlines = sorted(ParkedDeadline(row.wakes_at, row.stream_id) for row in self._parked.values() if row.wakes_at)
+        return [deadline for deadline in deadlines if deadline > after][:limit]
+
+    def parking_of(self, stream_id: int) -> ParkingRow:
+        return self._parked.get(stream_id) or ParkingRow(stream_id, is_parked=False)
+
+    def waits_for(self, child_flow_ids: Sequence[str]) -> Sequence[ChildWait]:
+        waits = [wait for _, row in sorted(self._parked.items()) for wait in row.waits]
+        return [wait for wait in waits if wait.child_flow_id in child_flow_ids]
 
     def latest_run(self, flow_id: str) -> StoredRun | None:
         rows = self.run_rows(flow_id)
@@ -266,6 +290,12 @@ class MemoryLog:
             else:
                 of_stream.pop(timer.step_execution_id, None)
 
+    def _park(self, rows: Iterable[ParkingRow]) -> None:
+        for row in rows:
+            self._parked.pop(row.stream_id, None)
+            if row.is_parked and row.stream_id in self._runs:
+                self._parked[row.stream_id] = row
+
     def _keep_run(self, row: RunRow) -> None:
         if row.stream_id not in self._runs:
             self._flows.setdefault(row.flow_id, []).append(row.stream_id)
@@ -285,6 +315,8 @@ class MemoryLog:
         snapshot = self._snapshots.get(stream_id)
         folded = 0 if snapshot is None else snapshot.version
         tail = [event for event in self._streams.get(stream_id, ()) if event.version > folded]
+        if stream_id in self._parked:
+            return StoredRun(self._runs[stream_id], snapshot, (), is_parked=True)
         return StoredRun(self._runs[stream_id], snapshot, tail)
 
 

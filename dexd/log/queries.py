@@ -15,6 +15,7 @@ _RUN = (
 _SNAPSHOT = "stream_id, version, state_version, payload"
 _TIMER = "stream_id, step_execution_id, at"
 _STREAM = "stream_id, kind, name, status, created_at, is_closed"
+_CHILD_WAIT = "stream_id, run_id, step_execution_id, number, child_flow_id, execution_id"
 
 # ---- transactions and writing ---------------------------------------------------------------------------------------
 
@@ -91,7 +92,13 @@ def remove_timers(rows: int) -> str:
     return f"DELETE FROM pending_timers WHERE (stream_id, step_execution_id) IN (VALUES {keys})"
 
 
-REMOVE_PROJECTIONS = ("DELETE FROM runs", "DELETE FROM snapshots", "DELETE FROM pending_timers", "DELETE FROM streams")
+REMOVE_PROJECTIONS = (
+    "DELETE FROM runs",
+    "DELETE FROM snapshots",
+    "DELETE FROM pending_timers",
+    "DELETE FROM parked_waits",
+    "DELETE FROM streams",
+)
 NOTE_PROJECTIONS = "UPDATE projections SET version = ?"
 
 
@@ -192,7 +199,8 @@ PROJECTION_VERSION = "SELECT version FROM projections"
 _RUN_WITH_SNAPSHOT = f"""
     SELECT
         {", ".join(f"runs.{column}" for column in _RUN.split(", "))},
-        {", ".join(f"snapshots.{column}" for column in _SNAPSHOT.split(", "))}
+        {", ".join(f"snapshots.{column}" for column in _SNAPSHOT.split(", "))},
+        runs.parked
     FROM runs {{how}}
     LEFT JOIN snapshots ON snapshots.stream_id = runs.stream_id
 """
@@ -220,18 +228,18 @@ RUN_BY_START = f"""
     )
 """
 
-OPEN_RUNS = f"""
-    {_RUN_WITH_SNAPSHOT.format(how="INDEXED BY runs_open")}
-    WHERE runs.closed_at = 0 ORDER BY runs.stream_id
+ACTIVE_RUNS = f"""
+    {_RUN_WITH_SNAPSHOT.format(how="INDEXED BY runs_active")}
+    WHERE runs.closed_at = 0 AND runs.parked = 0 ORDER BY runs.stream_id
 """
-OPEN_RUN_EVENTS = f"""
+ACTIVE_RUN_EVENTS = f"""
     SELECT {", ".join(f"events.{column}" for column in _EVENT.split(", "))}
-    FROM runs INDEXED BY runs_open
+    FROM runs INDEXED BY runs_active
     LEFT JOIN snapshots ON snapshots.stream_id = runs.stream_id
     CROSS JOIN events ON events.stream_id = runs.stream_id AND events.version > coalesce(snapshots.version, 0)
-    WHERE runs.closed_at = 0 ORDER BY runs.stream_id, events.version
+    WHERE runs.closed_at = 0 AND runs.parked = 0 ORDER BY runs.stream_id, events.version
 """
-"""The events of `OPEN_RUNS` in the same order, so that both can be read side by side."""
+"""The events of `ACTIVE_RUNS` in the same order, so that both can be read side by side."""
 
 RUN_ROWS = f"SELECT {_RUN} FROM runs WHERE flow_id = ? ORDER BY ordinal DESC, stream_id DESC"
 
@@ -286,6 +294,43 @@ LIST_STREAMS = f"""
     SELECT {_STREAM} FROM streams
     WHERE kind = ? AND stream_id < coalesce(nullif(?, 0), 9223372036854775807)
     ORDER BY stream_id DESC LIMIT ?
+"""
+
+# ---- parked runs -------------------------------------------------------------------------------------------------
+
+PARK = """
+    UPDATE runs SET parked = 1, wakes_at = json_extract(row.value, '$[1]') FROM json_each(?) AS row
+    WHERE runs.stream_id = json_extract(row.value, '$[0]')
+"""
+UNPARK = "UPDATE runs SET parked = 0, wakes_at = 0 WHERE stream_id IN (SELECT value FROM json_each(?))"
+REMOVE_PARKED_WAITS = "DELETE FROM parked_waits WHERE stream_id IN (SELECT value FROM json_each(?))"
+PUT_PARKED_WAITS = f"""
+    INSERT INTO parked_waits ({_CHILD_WAIT})
+    SELECT {", ".join(f"json_extract(value, '$[{column}]')" for column in range(6))} FROM json_each(?)
+"""
+
+PARKED_COUNTS = """
+    SELECT (SELECT count(*) FROM runs INDEXED BY runs_parked WHERE parked = 1), (SELECT count(*) FROM parked_waits)
+"""
+PARKED_DEADLINES = """
+    SELECT wakes_at, stream_id FROM runs INDEXED BY runs_parked
+    WHERE parked = 1 AND wakes_at > 0 AND (wakes_at, stream_id) > (?, ?)
+    ORDER BY wakes_at, stream_id LIMIT ?
+"""
+PARKED_RUNS = f"""
+    {_RUN_WITH_SNAPSHOT.format(how="")}
+    WHERE runs.stream_id IN (SELECT value FROM json_each(?)) AND runs.parked = 1
+"""
+PARKED_RUNS_OF_FLOWS = f"""
+    {_RUN_WITH_SNAPSHOT.format(how="INDEXED BY runs_by_flow")}
+    WHERE runs.flow_id IN (SELECT value FROM json_each(?)) AND runs.parked = 1
+"""
+PARKING = "SELECT parked, wakes_at FROM runs WHERE stream_id = ?"
+PARKED_WAITS = f"SELECT {_CHILD_WAIT} FROM parked_waits WHERE stream_id = ? ORDER BY step_execution_id, number"
+PARKED_WAITS_FOR = f"""
+    SELECT {_CHILD_WAIT} FROM json_each(?) AS wanted
+    CROSS JOIN parked_waits INDEXED BY parked_waits_by_child ON parked_waits.child_flow_id = wanted.value
+    ORDER BY stream_id, step_execution_id, number
 """
 
 # ---- events ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import Self, TypeAlias
+from typing import Self
 
 import msgspec
 
@@ -20,9 +20,8 @@ from dexd.log.continuity import check_continuity
 from dexd.log.errors import LogError, LogFailedError
 from dexd.log.event_log import ORDINALS_FORGOTTEN_MAX, Batch, Projections, Removal, TimerRow
 from dexd.log.sqlite_errors import writing_error
+from dexd.log.sqlite_parking import Statement, parking_statements
 from dexd.log.sqlite_reader import SqliteReader
-
-Statement: TypeAlias = tuple[str, Sequence[object]]
 
 _ROW_BYTES = 100
 """About what a row takes beside its payload, its share of the indexes included."""
@@ -73,6 +72,7 @@ class SqliteLog(SqliteReader):
         statements += _inserts(queries.put_snapshots, projections.snapshots)
         statements += _inserts(queries.put_timers, projections.timers)
         statements += _inserts(queries.put_streams, projections.streams)
+        statements += parking_statements(projections.parking)
         statements.append((queries.NOTE_PROJECTIONS, (projections.version,)))
         try:
             self._write(statements)
@@ -170,6 +170,8 @@ def _statements(batch: Batch) -> Iterator[Statement]:
         yield from _removals([row for row in batch.timers if not row.at])
     if batch.streams:
         yield from _inserts(queries.put_streams, batch.streams)
+    if batch.parking:
+        yield from parking_statements(batch.parking)
     if batch.forget_ordinals_until:
         yield queries.FORGET_ORDINALS, (batch.forget_ordinals_until, ORDINALS_FORGOTTEN_MAX)
     if batch.removals:
@@ -198,5 +200,5 @@ def _inserts(text_of: Callable[[int], str], rows: Sequence[msgspec.Struct]) -> I
 
 def _size_bytes(batch: Batch) -> int:
     payloads = sum(len(event.payload) for event in batch.events) + sum(len(row.payload) for row in batch.snapshots)
-    rows = len(batch.events) + len(batch.runs) + len(batch.snapshots) + len(batch.timers) + len(batch.streams)
-    return payloads + _ROW_BYTES * rows
+    rows = len(batch.events) + len(batch.runs) + len(batch.snapshots) + len(batch.timers)
+    return payloads + _ROW_BYTES * (rows + len(batch.streams) + len(batch.parking))

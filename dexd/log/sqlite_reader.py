@@ -29,6 +29,7 @@ from dexd.log.event_log import (
     TimerRow,
 )
 from dexd.log.sqlite_errors import reading_error
+from dexd.log.sqlite_parking import ParkingReader
 
 Parameters: TypeAlias = Sequence[object] | dict[str, object]
 Row: TypeAlias = tuple[Any, ...]
@@ -40,7 +41,7 @@ _RUN_COLUMNS = len(RunRow.__struct_fields__)
 _STREAM_COLUMNS = len(StreamRow.__struct_fields__)
 
 
-class SqliteReader:
+class SqliteReader(ParkingReader):
     """Reads from any thread; every method sees one committed state of the log.
 
     Each thread that reads has a connection of its own until `close`, so that a long list in one does not hold up the
@@ -87,14 +88,14 @@ class SqliteReader:
     def projection_version(self) -> int:
         return int(self._rows(queries.PROJECTION_VERSION, ())[0][0])
 
-    def open_runs(self) -> Generator[StoredRun, None, None]:
+    def active_runs(self) -> Generator[StoredRun, None, None]:
         """Stream them from a connection of their own, whose snapshot holds back the WAL until the iterator is done."""
         with closing(open_reader(self._path)) as connection:
             try:
                 connection.execute(queries.BEGIN_READING)
-                events = (StoredEvent(*row) for row in connection.execute(queries.OPEN_RUN_EVENTS))
+                events = (StoredEvent(*row) for row in connection.execute(queries.ACTIVE_RUN_EVENTS))
                 upcoming = next(events, None)
-                for row in connection.execute(queries.OPEN_RUNS):
+                for row in connection.execute(queries.ACTIVE_RUNS):
                     tail = []
                     while upcoming is not None and upcoming.stream_id == row[0]:
                         tail.append(upcoming)
@@ -102,6 +103,14 @@ class SqliteReader:
                     yield _stored_run(row, tail)
             except sqlite3.Error as error:
                 raise self._error(error) from error
+
+    def parked_runs(self, stream_ids: Sequence[int]) -> Sequence[StoredRun]:
+        parameter = msgspec.json.encode(stream_ids).decode()
+        return [_stored_run(row, ()) for row in self._rows(queries.PARKED_RUNS, (parameter,))]
+
+    def parked_runs_of(self, flow_ids: Sequence[str]) -> Sequence[StoredRun]:
+        parameter = msgspec.json.encode(flow_ids).decode()
+        return [_stored_run(row, ()) for row in self._rows(queries.PARKED_RUNS_OF_FLOWS, (parameter,))]
 
     def latest_run(self, flow_id: str) -> StoredRun | None:
         return self._stored_run(queries.LATEST_RUN, (flow_id,))
@@ -174,8 +183,11 @@ class SqliteReader:
         """Read a run with its tail; a Flow ID that was never used costs one look-up, as every first start does."""
         reader = self._reader()
         try:
-            if reader.execute(statement, key).fetchone() is None:
+            row = reader.execute(statement, key).fetchone()
+            if row is None:
                 return None
+            if row[-1]:
+                return _stored_run(row, ())
             # The row and its events must be of one commit. The first look was in no transaction, so it is repeated.
             reader.execute(queries.BEGIN_READING)
             try:
@@ -253,5 +265,5 @@ def _stream_row(row: Row) -> StreamRow:
 
 def _stored_run(row: Row, events: Sequence[StoredEvent]) -> StoredRun:
     has_snapshot = row[_RUN_COLUMNS] is not None
-    snapshot = Snapshot(*row[_RUN_COLUMNS:]) if has_snapshot else None
-    return StoredRun(RunRow(*row[:_RUN_COLUMNS]), snapshot, events)
+    snapshot = Snapshot(*row[_RUN_COLUMNS:-1]) if has_snapshot else None
+    return StoredRun(RunRow(*row[:_RUN_COLUMNS]), snapshot, events, bool(row[-1]))

@@ -192,6 +192,7 @@ def merge(batches: Sequence[Batch]) -> Batch:
     snapshots = {row.stream_id: row for batch in batches for row in batch.snapshots}
     timers = {(row.stream_id, row.step_execution_id): row for batch in batches for row in batch.timers}
     streams = {row.stream_id: row for batch in batches for row in batch.streams}
+    parking = {row.stream_id: row for batch in batches for row in batch.parking}
     return Batch(
         batches[0].expected_seq,
         [event for batch in batches for event in batch.events],
@@ -202,6 +203,7 @@ def merge(batches: Sequence[Batch]) -> Batch:
         [removal for batch in batches for removal in batch.removals],
         max(batch.forget_ordinals_until for batch in batches),
         [stream_id for batch in batches for stream_id in batch.imported],
+        parking=tuple(parking.values()),
     )
 
 

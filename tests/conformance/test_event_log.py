@@ -65,7 +65,7 @@ def everything(log: EventLog) -> tuple[object, ...]:
         list(rows),
         [log.run_by_id(listed.row.run_id) for listed in rows],
         [log.pending_timers(listed.row.stream_id) for listed in rows],
-        list(log.open_runs()),
+        list(log.active_runs()),
     )
 
 
@@ -142,7 +142,7 @@ def test_batch_of_any_size_is_one_batch(log: EventLog, author: LogAuthor) -> Non
     snapshots = [Snapshot(row.stream_id, 1, 1, b"state") for row in rows]
     batch = author.append(*(author.event(row.stream_id) for row in rows), runs=rows, snapshots=snapshots)
     assert list(log.read_all(1, 10_000)) == batch.events
-    assert [(stored.row, stored.snapshot) for stored in log.open_runs()] == list(zip(rows, snapshots, strict=True))
+    assert [(stored.row, stored.snapshot) for stored in log.active_runs()] == list(zip(rows, snapshots, strict=True))
     for size in (1, 127, 128, 129, 255, 256, 511, 512, 513, 1_000):
         batch = author.append(*(author.event(1) for _ in range(size)))
         assert list(log.read_all(batch.expected_seq + 1, 10_000)) == batch.events
@@ -268,7 +268,7 @@ def test_unknown_names_give_nothing(log: EventLog, author: LogAuthor) -> None:
 def test_run_comes_with_its_snapshot_and_only_what_follows(log: EventLog, author: LogAuthor) -> None:
     author.append(*(author.event(1) for _ in range(5)), runs=[run_row(1)], snapshots=[Snapshot(1, 2, 1, b"two")])
     author.append(author.event(2), runs=[run_row(2)])
-    for stored in (log.latest_run("flow-1"), log.run_by_id("run-1"), next(iter(log.open_runs()))):
+    for stored in (log.latest_run("flow-1"), log.run_by_id("run-1"), next(iter(log.active_runs()))):
         assert stored is not None
         assert stored.snapshot == Snapshot(1, 2, 1, b"two")
         assert [event.version for event in stored.events] == [3, 4, 5]
@@ -290,15 +290,15 @@ def test_open_runs_are_those_not_closed_in_the_order_of_their_start(log: EventLo
         author.append(author.event(stream_id), runs=[closed(rows[stream_id])])
     author.append(author.event(4))
     naive = [log.run_by_id(f"run-{stream_id}") for stream_id in (1, 5, 9)]
-    assert list(log.open_runs()) == naive
-    assert [len(stored.events) for stored in log.open_runs()] == [1, 5, 9]
+    assert list(log.active_runs()) == naive
+    assert [len(stored.events) for stored in log.active_runs()] == [1, 5, 9]
 
 
 def test_open_runs_are_of_one_commit(log: EventLog, author: LogAuthor) -> None:
     for stream_id in (1, 2, 3):
         author.start(run_row(stream_id))
-    before = list(log.open_runs())
-    iterator = log.open_runs()
+    before = list(log.active_runs())
+    iterator = log.active_runs()
     shown = [next(iterator)]
     author.append(author.event(2), runs=[closed(run_row(2)), run_row(4)])
     assert shown + list(iterator) == before

@@ -166,7 +166,7 @@ def _error_of(log: EventLog, batch: Batch) -> LogError | None:
 def _facts(log: EventLog) -> Iterable[object]:
     yield log.last_seq, log.last_stream_id, log.last_at
     yield list(log.read_all(1, 10_000))
-    yield list(log.open_runs())
+    yield list(log.active_runs())
     for flow_id in ("a", "ab", "b%", "ß"):
         yield log.latest_run(flow_id)
         yield list(log.run_rows(flow_id))

@@ -15,10 +15,13 @@ from dexd.core.config import KernelConfig
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.invariants import history_violations
 from dexd.core.flow.state import RunState, StepPhase
-from dexd.core.ids import CallerId, QueueName, SessionId, StreamNumber
+from dexd.core.flow.wakeups import next_deadline
+from dexd.core.ids import CallerId, FlowId, QueueName, RunId, SessionId, StreamNumber
 from dexd.core.invariants import violations
-from dexd.core.kernel import Kernel
+from dexd.core.kernel import Kernel, RunRef, RunRefs
 from dexd.core.outcome import Outcome, RecordedEvent
+from dexd.core.sub_flow_desk import running_children
+from dexd.core.sub_flows import SubFlowKey
 from dexd.core.values import Method, Response, Token
 from tests.support.builders import (
     DEAD_END,
@@ -105,6 +108,8 @@ class KernelWorld:
         """Callers of RPCs that wait for an answer."""
         self.settled: list[Token] = []
         """Tokens that workers have answered once."""
+        self.parked: dict[RunId, RunState] = {}
+        """Open runs that are not in the kernel, as the log has them."""
         self._last_session = 0
         self._ticks_at_once = 0
         self._boot()
@@ -112,7 +117,9 @@ class KernelWorld:
     def _boot(self) -> None:
         self.kernel = Kernel(self.config, last_stream_id=len(self.streams))
         for stream_id in self.streams:
-            self.kernel.adopt(self._restored(stream_id))
+            state = self._restored(stream_id)
+            if state.run_id not in self.parked:
+                self.kernel.adopt(state, self._waiting_for(state.flow_id))
         self.do(c.BeginServing())
 
     def _restored(self, stream_id: int) -> RunState:
@@ -132,8 +139,14 @@ class KernelWorld:
     # ---- what happens ----
 
     def do(self, command: c.Command) -> Outcome:
-        """Hand over a command, perform what is owed and check everything."""
+        """Hand over a command, with the runs that it wants, perform what is owed and check everything."""
+        self._wake_parked()
+        self._bring_back(self._wanted(command))
         outcome = self.kernel.handle(command, now=self.now)
+        self._take(outcome, command)
+        return outcome
+
+    def _take(self, outcome: Outcome, command: object) -> None:
         for recorded in outcome.events:
             self.streams.setdefault(recorded.stream_id, []).append(recorded)
             self.folded[recorded.stream_id] = evolve(self.folded.get(recorded.stream_id), recorded)
@@ -147,12 +160,58 @@ class KernelWorld:
         for effect in outcome.effects:
             if isinstance(effect, f.SubmitCommand):
                 self.do(effect.command)
-        return outcome
+
+    # ---- parked runs ----
+
+    def park(self, run_id: RunId) -> None:
+        """Have a run leave memory, if it may."""
+        state = self.kernel.run_by_id(run_id)
+        if state is not None and self.kernel.park(run_id):
+            self.parked[run_id] = self._restored(state.stream_id)
+            faults = violations(self.kernel, now=self.now)
+            assert not faults, f"after {run_id} was parked: {faults}"
+
+    def next_deadline(self) -> int | None:
+        """When something is due next, be its run in memory or not."""
+        deadlines = [self.kernel.next_deadline(), *(next_deadline(run) or None for run in self.parked.values())]
+        return min((at for at in deadlines if at is not None), default=None)
+
+    def bring_all_back(self) -> None:
+        self._bring_back(list(self.parked))
+
+    def _wanted(self, command: c.Command) -> list[RunId]:
+        wanted = self.kernel.wanted(command)
+        if isinstance(wanted, RunRef):
+            return [wanted.run_id]
+        if isinstance(wanted, RunRefs):
+            return list(wanted.run_ids)
+        flow_id = wanted.flow_id if isinstance(wanted, c.StartFlow) else wanted
+        return [run.run_id for run in self.parked.values() if run.flow_id == flow_id]
+
+    def _bring_back(self, run_ids: list[RunId]) -> None:
+        for run_id in run_ids:
+            state = self.parked.pop(run_id, None)
+            if state is not None:
+                self.kernel.adopt(state, self._waiting_for(state.flow_id))
+
+    def _waiting_for(self, flow_id: FlowId) -> list[tuple[SubFlowKey, RunId]]:
+        children = [child for run in self.parked.values() for child in running_children(run)]
+        return [(key, execution_id) for key, child, execution_id in children if child == flow_id]
+
+    def _wake_parked(self) -> None:
+        """One by one and in due order [TIMER-5]."""
+        while due := [run for run in self.parked.values() if 0 < next_deadline(run) <= self.now]:
+            first = min(due, key=next_deadline)
+            until = next_deadline(first) if len(due) > 1 else self.now
+            self._bring_back([first.run_id])
+            self._take(self.kernel.fire_due(until=until, now=self.now), first)
+
+    # ---- time ----
 
     def pass_time(self, milliseconds: int) -> None:
         """Let time pass, with a Tick at every deadline on the way, each of which gets something done."""
         until = self.now + milliseconds
-        while (due := self.kernel.next_deadline()) is not None and due <= until:
+        while (due := self.next_deadline()) is not None and due <= until:
             self.tick_at(due)
         self.now = until
         self.do(c.Tick())
@@ -160,9 +219,11 @@ class KernelWorld:
     def tick_at(self, due: int) -> None:
         """A Tick when something is due takes it off the list: no livelock."""
         self.now = max(self.now, due)
+        versions = {stream_id: len(events) for stream_id, events in self.streams.items()}
         outcome = self.do(c.Tick())
-        after = self.kernel.next_deadline()
-        assert outcome.events or outcome.effects or after != due, f"nothing came of what was due at {due}"
+        after = self.next_deadline()
+        has_moved = versions != {stream_id: len(events) for stream_id, events in self.streams.items()}
+        assert has_moved or outcome.events or outcome.effects or after != due, f"nothing came of what was due at {due}"
         self._ticks_at_once = 0 if after is None or after > self.now else self._ticks_at_once + 1
         assert self._ticks_at_once < TICKS_AT_ONCE_MAX, f"time stands still at {self.now}, due at {after}"
 
@@ -258,6 +319,7 @@ class KernelWorld:
         """Faults are over and a capable worker is there: everything that is runnable ends within a bound [INV-9]."""
         for peer in list(self.peers.values()):
             self.lose(peer)
+        self.bring_all_back()
         self.connect("last", "i", limit=256)
         for _ in range(FINISH_ROUNDS_MAX):
             self.answer_pings()

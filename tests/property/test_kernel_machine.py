@@ -360,9 +360,22 @@ class KernelMachine(RuleBasedStateMachine):
     @rule()
     def jump_to_the_next_deadline(self) -> None:
         self.world.answer_pings()
-        due = self.world.kernel.next_deadline()
+        due = self.world.next_deadline()
         if due is not None:
             self.world.pass_time(max(0, due - self.world.now))
+
+    @rule(pick=picks)
+    def park(self, pick: int) -> None:
+        """A run leaves memory, if nothing is under way in it [ARCH-11]."""
+        runs = list(self.world.kernel.runs)
+        if runs:
+            self.world.park(runs[pick % len(runs)])
+
+    @rule()
+    def park_all(self) -> None:
+        """As under a bound that allows for nothing."""
+        for run_id in list(self.world.kernel.runs):
+            self.world.park(run_id)
 
     @rule()
     def crash(self) -> None:

@@ -11,7 +11,8 @@ from dexd.core.config import KernelConfig
 from dexd.core.effects import EndSession, SessionEffect
 from dexd.core.ids import SessionId
 from dexd.core.rejections import Rejection
-from dexd.engine.engine import Engine
+from dexd.engine.engine import Engine, EngineOptions
+from dexd.engine.parking_lot import Bounds
 from dexd.engine.system import ServerClock
 from dexd.log.errors import LogError, LogFullError
 from dexd.log.event_log import Batch
@@ -154,8 +155,11 @@ class SimulatedCrash(BaseException):
 class SimulatedServer:
     """Starts and crashes engines over one log."""
 
-    def __init__(self, random: Random, faults: Faults, on_crash: Callable[[], None], config: KernelConfig) -> None:
+    def __init__(
+        self, random: Random, faults: Faults, on_crash: Callable[[], None], config: KernelConfig, memory: Bounds
+    ) -> None:
         self._random = random
+        self._options = EngineOptions(memory=memory)
         self._config = config
         self._faults = faults
         self._on_crash = on_crash
@@ -177,6 +181,7 @@ class SimulatedServer:
             self.clock,
             self._config,
             on_fatal=self._on_fatal,
+            options=self._options,
             failpoint=self._pass_failpoint,
             call_later=self._writer.call_later,
         )

@@ -12,7 +12,10 @@ from typing import Any
 
 from dexd.codec.event_codec import from_stored
 from dexd.core.config import KernelConfig
+from dexd.core.values import FlowStatus
+from dexd.engine.parking_lot import Bounds
 from dexd.engine.ports import AFTER_COMMIT_BEFORE_EFFECTS, AFTER_SEND, BEFORE_APPEND
+from dexd.log.event_log import RunFilter
 from dexd.log.memory_log import MemoryLog
 from tests.simulation.checkers import check_all, check_deliveries
 from tests.simulation.client import SimulatedClient
@@ -31,15 +34,23 @@ CALM_SECONDS_MAX = 900
 """Virtual time in which everything must finish once faults have stopped: backoffs of at most 100 s, a few in a row."""
 
 
+def draw_memory(seed: int) -> Bounds:
+    """In most worlds every run that waits is parked at once, or nearly so [ARCH-11]."""
+    random = Random(f"memory of {seed}")
+    runs_max = random.choice([0, 0, 1, 2, 4, 10_000])
+    return Bounds(runs_max=runs_max, distance_ms=random.choice([0, 0, 50, 1_000]))
+
+
 class World:
     """Everything of one seed."""
 
-    def __init__(self, seed: int, faults: Faults | None = None) -> None:
+    def __init__(self, seed: int, faults: Faults | None = None, memory: Bounds | None = None) -> None:
         """Make a world.
 
         Args:
             seed: Decides everything.
             faults: What strikes; None draws a mix.
+            memory: How many open runs the server keeps in memory; None draws one.
         """
         self.seed = seed
         self._random = Random(seed)
@@ -50,7 +61,8 @@ class World:
         # Nothing but its method timeout would free a call that was forgotten, so in those worlds it never comes.
         timeout_ms = METHOD_TIMEOUT_MS_NEVER if self.is_about_workers else METHOD_TIMEOUT_MS
         config = KernelConfig(method_timeout_ms=timeout_ms)
-        self._server = SimulatedServer(self._random, self.faults, self._on_crash, config)
+        self.memory = draw_memory(seed) if memory is None else memory
+        self._server = SimulatedServer(self._random, self.faults, self._on_crash, config, self.memory)
         self._workers: list[SimulatedWorker] = []
         self._leaving: list[SimulatedWorker] = []
         self._worker_count = 0
@@ -221,7 +233,7 @@ class World:
         await asyncio.sleep(30)
 
     def _open_flows(self) -> list[str]:
-        return [run.row.flow_id for run in self._server.log.open_runs()]
+        return [listed.row.flow_id for listed in self._server.log.list_runs(RunFilter(status=FlowStatus.RUNNING), 100)]
 
     def _fail_if_any(self) -> None:
         if self._server.fatal is not None:
@@ -231,7 +243,7 @@ class World:
 
     def describe(self) -> str:
         """How to repeat this run, for failures."""
-        return f"seed {self.seed} (make sim SEED={self.seed}), faults {self.faults}"
+        return f"seed {self.seed} (make sim SEED={self.seed}), faults {self.faults}, {self.memory}"
 
     def _digest(self) -> str:
         digest = hashlib.sha256()

@@ -22,6 +22,7 @@ from dexd.core.invariants import violations
 from dexd.core.kernel import Kernel
 from dexd.core.outcome import Outcome, RecordedEvent
 from dexd.core.rejections import Code, Rejection
+from dexd.core.sub_flows import SubFlowKey
 from tests.support.builders import RUN, T0, At, history
 from tests.support.matchers import Like
 
@@ -41,6 +42,8 @@ class Given:
     def __init__(self, recorded: Sequence[RecordedEvent], config: KernelConfig, *, now: int) -> None:
         self.config = config
         self.log = list(recorded)
+        self.parked: dict[RunId, RunState] = {}
+        """Runs that left memory; the test brings them back."""
         states: dict[int, RunState] = {}
         for event in recorded:
             states[event.stream_id] = evolve(states.get(event.stream_id), event)
@@ -66,6 +69,21 @@ class Given:
         for instant in instants:
             self._handle(c.Tick(), instant)
         return self
+
+    def park(self, run_id: str = RUN) -> "Given":
+        """Have a run leave memory [ARCH-11]."""
+        state = self.run(run_id)
+        assert self.kernel.can_park(state.run_id, until=self.now)
+        assert self.kernel.park(state.run_id)
+        assert self.kernel.run_by_id(state.run_id) is None
+        assert self.kernel.run(state.flow_id) is None
+        self.parked[state.run_id] = state
+        return self.after(c.Tick())
+
+    def bring_back(self, run_id: str = RUN, waiting: Iterable[tuple[SubFlowKey, RunId]] = ()) -> "Given":
+        """Bring a parked run back into memory."""
+        self.kernel.adopt(self.parked.pop(RunId(run_id)), waiting)
+        return self.after(c.Tick())
 
     def when(self, *commands: c.Command, now: int | None = None) -> "Then":
         """Hand over the command under test; several count as one."""
@@ -112,7 +130,7 @@ class Given:
             for event in events:
                 state = evolve(state, event)
             assert state is not None
-            assert state == self.kernel.run_by_id(state.run_id)
+            assert state == (self.parked.get(state.run_id) or self.kernel.run_by_id(state.run_id))
 
 
 class Then:

@@ -10,13 +10,14 @@ from dexd.core.config import ACCEPTED_REMEMBERED_MAX, TIMER_SKIPS_MAX
 from dexd.core.deadlines import Deadlines
 from dexd.core.flow.invariants import history_violations, run_violations
 from dexd.core.flow.state import RunState, StepPhase
-from dexd.core.ids import TIMEOUT_HANDLER_ID, CallId, RunId, SessionId, StepExecutionId, StreamNumber, WorkerId
+from dexd.core.ids import TIMEOUT_HANDLER_ID, CallId, FlowId, RunId, SessionId, StepExecutionId, StreamNumber, WorkerId
 from dexd.core.invariants import violations
 from dexd.core.kernel import Kernel
 from dexd.core.matching.calls import Call, CallStage
 from dexd.core.matching.deadline_keys import HoldDue, PingDue
 from dexd.core.matching.sessions import Worker
 from dexd.core.outcome import RecordedEvent
+from dexd.core.sub_flows import SubFlow, SubFlowPlan
 from dexd.core.terms import FlowTimeoutPolicy
 from dexd.core.values import FlowStatus, Message, Method, TimerId
 from tests.support.builders import (
@@ -38,6 +39,7 @@ from tests.support.builders import (
     message_ids,
     met,
     options,
+    plan,
     publish,
     published,
     rpc,
@@ -337,9 +339,15 @@ def _backoff_call(kernel: Kernel) -> None:
     kernel.dispatcher.calls[RunId(RUN), CallId("F-1")] = Call((RunId(RUN), CallId("F-1")), run, Method.EXECUTE, "F")
 
 
+def _unwatched_child(kernel: Kernel) -> None:
+    child = SubFlow(0, FlowId("child"), SubFlowPlan("Order", plan("B")), RunId("child-run"))
+    kernel.runs[RunId(RUN)].steps[StepExecutionId("W-1")].sub_flows = (child,)
+
+
 @pytest.mark.parametrize(
     ("change", "found"),
     [
+        (_unwatched_child, "W-1 waits for 'child', whose end nobody will tell [SUB-5]"),
         (_hide_open_run, "open_run_count is 0 with 1 open runs"),
         (_hide_streams, "stream_count is 7 with 3 streams"),
         (_forget("Queued-1"), "READY without a queued call"),

@@ -114,9 +114,9 @@ def test_run_cannot_be_adopted_twice_or_open_while_serving() -> None:
     kernel = given(started()).kernel
     with pytest.raises(ValueError, match="in memory already"):
         kernel.adopt(closed_run())
-    (event,) = history(started("other", "run-2"))
+    begun, event = history(started("other", "run-2"), scheduled())
     with pytest.raises(ValueError, match="was not recovered"):
-        kernel.adopt(evolve(None, event))
+        kernel.adopt(evolve(evolve(None, begun), event))
 
 
 def test_nothing_falls_due_and_nothing_is_dispatched_before_serving() -> None:

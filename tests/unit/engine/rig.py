@@ -11,6 +11,7 @@ from dexd.core.effects import AssignCall, ConfirmStream, EndSession, SessionEffe
 from dexd.core.ids import FlowId, QueueName, RequestId, RunId, SessionId, StreamNumber, WorkerId
 from dexd.core.values import Decision, DecisionKind, FlowCapability, Response, StepPlan, StopType, Wait
 from dexd.engine.engine import Engine, EngineOptions
+from dexd.engine.parking_lot import Bounds
 from dexd.log.errors import LogError
 from dexd.log.event_log import Batch, EventLog
 from dexd.log.memory_log import MemoryLog
@@ -111,7 +112,9 @@ class Answers:
 class Rig:
     """An engine and its surroundings."""
 
-    def __init__(self, log: EventLog | None = None, *, is_serving: bool = True, **options: int) -> None:
+    def __init__(
+        self, log: EventLog | None = None, *, is_serving: bool = True, memory: Bounds | None = None, **options: int
+    ) -> None:
         self.log = log or MemoryLog()
         self.clock = ManualClock()
         self.alarms = Alarms(self.clock)
@@ -124,7 +127,7 @@ class Rig:
             self.clock,
             KernelConfig(),
             on_fatal=self.fatal.append,
-            options=EngineOptions(**options),
+            options=EngineOptions(**options, memory=memory or Bounds()),
             failpoint=self.points.append,
             call_later=self.alarms.call_later,
         )

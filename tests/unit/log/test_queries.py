@@ -10,7 +10,8 @@ from dexd.log import queries
 from dexd.log.connection import CACHED_STATEMENTS, open_writer
 
 KEYED = ["LATEST_RUN", "RUN_BY_ID", "RUN_ROWS", "READ_STREAM", "READ_STREAM_OF_TYPES", "READ_ALL", "LIST_RUNS"]
-RECOVERY = ["OPEN_RUNS", "OPEN_RUN_EVENTS"]
+PARKED = ["PARKED_DEADLINES", "PARKED_RUNS", "PARKED_RUNS_OF_FLOWS", "PARKING", "PARKED_WAITS", "PARK", "UNPARK"]
+RECOVERY = ["ACTIVE_RUNS", "ACTIVE_RUN_EVENTS"]
 
 
 @pytest.fixture
@@ -38,8 +39,15 @@ def test_look_ups_and_pages_neither_scan_tables_nor_sort(connection: sqlite3.Con
 def test_recovery_reads_what_is_open_and_does_not_sort(connection: sqlite3.Connection, name: str) -> None:
     """[ARCH-11]"""
     steps = plan(connection, name)
-    assert steps[0] == "SCAN runs USING INDEX runs_open"
+    assert steps[0] == "SCAN runs USING INDEX runs_active"
     assert all(step.startswith("SEARCH") for step in steps[1:])
+
+
+@pytest.mark.parametrize("name", PARKED)
+def test_parked_runs_are_found_by_their_keys(connection: sqlite3.Connection, name: str) -> None:
+    """[ARCH-11] However many there are."""
+    for step in plan(connection, name):
+        assert not step.startswith(("SCAN runs", "SCAN parked_waits", "USE TEMP B-TREE")), step
 
 
 @pytest.mark.parametrize("rows", [0, 1, 127, 128, 129, 383, 384, 511, 512, 513, 4_000])

@@ -177,7 +177,7 @@ def test_acknowledged_batches_survive_kill_9_and_no_batch_is_torn(path: Path) ->
     with SqliteLog.open(path) as log:
         assert log.last_seq >= acknowledged[-1] >= 1_000
         assert log.last_seq % 5 == 0
-        assert [len(stored.events) for stored in log.open_runs()] == [5] * (log.last_seq // 5)
+        assert [len(stored.events) for stored in log.active_runs()] == [5] * (log.last_seq // 5)
 
 
 # ---- settings ----------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_writer_waits_for_readers_before_the_wal_gets_too_long(
     """[ARCH-5]: readers that overlap never let go of the WAL all at once, unless the writer pauses for them."""
     waits = Event()
     writer.set_trace_callback(lambda statement: waits.set() if statement == queries.CHECKPOINT_PATIENTLY else None)
-    runs = log.open_runs()
+    runs = log.active_runs()
     next(runs)
 
     def finish_reading() -> None:
@@ -317,7 +317,7 @@ def test_forgotten_reader_does_not_stop_the_writer_again_and_again(
     waits: list[str] = []
     writer.execute("PRAGMA busy_timeout = 0")
     writer.set_trace_callback(lambda statement: waits.append(statement) if "RESTART" in statement else None)
-    with closing(log.open_runs()) as runs:
+    with closing(log.active_runs()) as runs:
         next(runs)
         assert write_mib(author, log, path, 68) > 64 * MIB
     assert 1 <= len(waits) <= 2
