@@ -364,7 +364,10 @@ def test_sub_5_one_of_two_parents_leaves_and_the_other_is_told_all_the_same() ->
     key = SubFlowKey(RunId("elsewhere"), StepExecutionId("A-1"), 0)
     before.park().park(child.run_id).bring_back(child.run_id, [(key, child.run_id)])
     assert before.kernel.sub_flows.is_watching(CHILD, key)
-    before.bring_back().park()
+    waiting = [*waiting_for_child(before.parked[RunId(RUN)]), (key, child.run_id)]
+    before.bring_back().park().park(child.run_id)
+    assert before.kernel.sub_flows.waiting_count == 0
+    before.bring_back(child.run_id, waiting)
     ended = before.when(stop(flow_id=CHILD))
     assert [type(effect) for effect in ended.effects] == [SubmitCommand, SubmitCommand]
 
