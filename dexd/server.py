@@ -30,6 +30,7 @@ from dexd.api.worker_service import SessionLimits, WorkerService
 from dexd.codec.outbound import SessionTerms
 from dexd.config import ServerConfig
 from dexd.core.rejections import Code, Rejection
+from dexd.engine.archive import DirectoryArchive
 from dexd.engine.engine import Engine, EngineOptions
 from dexd.engine.ports import Failpoint
 from dexd.engine.retention import Retention
@@ -150,7 +151,7 @@ class Server:
             pages=partition.pages,
             failpoint=failpoint,
         )
-        self._retention = Retention(self._engine, partition.pages, self._clock, config.retention())
+        self._retention = self._create_retention()
         self._flow_types = FlowTypeDirectory()
         self._open_calls = OpenCalls()
         self._flow_service = self._create_flow_service()
@@ -255,6 +256,13 @@ class Server:
     async def _stop_metrics(self) -> None:
         if self._metrics is not None:
             await self._metrics.stop()
+
+    def _create_retention(self) -> Retention:
+        log, directory = self._partition.log, self._config.store.archive_dir
+        archive = None
+        if directory is not None:
+            archive = DirectoryArchive(directory, log, release=version("dexd"), now=self._clock.now)
+        return Retention(self._engine, self._partition.pages, self._clock, self._config.retention(), archive=archive)
 
     def _create_flow_service(self) -> FlowService:
         config = self._config

@@ -82,6 +82,15 @@ def open_reader(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def open_plainly(path: Path) -> sqlite3.Connection:
+    """Open a connection that can only read, to a file of whatever release.
+
+    Raises:
+        LogError: it cannot be opened.
+    """
+    return _connect(f"{path.resolve().as_uri()}?mode=ro")
+
+
 def _connect(uri: str) -> sqlite3.Connection:
     if sqlite3.sqlite_version_info < SQLITE_MIN:
         raise LogUnavailableError(f"SQLite {sqlite3.sqlite_version} is too old, {SQLITE_MIN} is needed")

@@ -194,6 +194,23 @@ LAST_STREAM_ID = """
 
 PROJECTION_VERSION = "SELECT version FROM projections"
 
+COUNTS = """
+    SELECT
+        (SELECT count(*) FROM events) AS events,
+        (SELECT removed_events FROM log_end) AS removed_events,
+        (SELECT count(*) FROM runs) AS runs,
+        (SELECT count(*) FROM runs WHERE closed_at = 0) AS open_runs,
+        (SELECT count(DISTINCT flow_id) FROM runs) AS flow_ids,
+        (SELECT count(*) FROM streams) AS other_streams,
+        (SELECT count(*) FROM snapshots) AS snapshots,
+        (SELECT count(*) FROM pending_timers) AS pending_timers,
+        (SELECT count(*) FROM removals) AS runs_being_removed,
+        (SELECT count(*) FROM ordinals) AS remembered_ordinals,
+        (SELECT count(*) FROM imports) AS imported_runs,
+        (SELECT version FROM projections) AS projection_version
+"""
+"""One row, named as it is shown."""
+
 # ---- runs --------------------------------------------------------------------------------------------------------
 
 _RUN_WITH_SNAPSHOT = f"""

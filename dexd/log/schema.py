@@ -76,6 +76,16 @@ def check_header(connection: sqlite3.Connection, known: Sequence[Migration]) -> 
     return len(applied)
 
 
+def schema_of(connection: sqlite3.Connection) -> int:
+    """The number of migrations that a log has run, whether this release knows them or not; 0 for a new file.
+
+    Raises:
+        LogDamagedError: it is no log.
+        sqlite3.Error: its header cannot be read.
+    """
+    return len(_applied_checksums(connection))
+
+
 def migrate(connection: sqlite3.Connection, known: Sequence[Migration]) -> None:
     """Bring the schema up to date; a migration that fails leaves nothing behind.
 

@@ -22,25 +22,35 @@ def open_offline(data_dir: Path) -> Iterator[EventLog]:
     Raises:
         CommandError: there is none, or it cannot be read; reading problems inside the block end so, too.
     """
-    path = _existing(data_dir)
-    with _reported(), OfflineLog(path) as log:
+    path = existing_log(data_dir)
+    with reported(), OfflineLog(path) as log:
         yield log
 
 
 @contextmanager
-def open_exclusively(data_dir: Path) -> Iterator[SqliteLog]:
+def open_exclusively(data_dir: Path, *, is_new_allowed: bool = False) -> Iterator[SqliteLog]:
     """Give the log of a data directory for writing; brings its schema up to date as the server would.
+
+    Args:
+        data_dir: The data directory.
+        is_new_allowed: Make directory and log if there is none.
 
     Raises:
         CommandError: there is none, a server runs on it, or it cannot be read or written; problems inside the block end
             so, too.
     """
-    _existing(data_dir)
-    with _reported(), locked(data_dir) as path, SqliteLog.open(path) as log:
+    if not is_new_allowed:
+        existing_log(data_dir)
+    with reported(), locked(data_dir) as path, SqliteLog.open(path) as log:
         yield log
 
 
-def _existing(data_dir: Path) -> Path:
+def existing_log(data_dir: Path) -> Path:
+    """The file of a data directory's log.
+
+    Raises:
+        CommandError: there is none.
+    """
     path = log_path(data_dir)
     if not path.is_file():
         raise CommandError(f"{data_dir} holds no log: there is no {path}", ExitCode.NOT_FOUND, code="LOG_NOT_FOUND")
@@ -48,7 +58,7 @@ def _existing(data_dir: Path) -> Path:
 
 
 @contextmanager
-def _reported() -> Iterator[None]:
+def reported() -> Iterator[None]:
     """Say what is wrong with the log in the terms of the command line."""
     try:
         yield

@@ -8,6 +8,8 @@ from dextools.cli.flow_reads import add_read_verbs
 from dextools.cli.flow_writes import add_attribute_verbs, add_write_verbs
 from dextools.cli.health_verb import add_health_verb
 from dextools.cli.invocation import group
+from dextools.cli.log_exchange_verbs import add_exchange_verbs
+from dextools.cli.log_insight_verbs import add_insight_verbs
 from dextools.cli.log_verbs import add_log_verbs
 from dextools.cli.queue_verbs import add_queues_verb
 from dextools.cli.worker_verbs import add_worker_verbs
@@ -27,8 +29,10 @@ def build_app() -> typer.Typer:
     add_channel_verbs(channels)
     flows.add_typer(channels, name="channel")
     app.add_typer(flows, name="flow")
-    log = _group("Look into a data directory offline; nothing is ever written.")
+    log = _group("Look into a data directory offline; only rebuild and import write.")
+    add_insight_verbs(log)
     add_log_verbs(log)
+    add_exchange_verbs(log)
     app.add_typer(log, name="log")
     workers = _group("Look at connected workers, and take one out of service.")
     add_worker_verbs(workers)

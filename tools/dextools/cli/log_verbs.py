@@ -1,4 +1,4 @@
-"""`dex log`: a data directory, or a copy of one, seen offline. Only `rebuild` writes [SURF-23]."""
+"""`dex log`: a data directory, or a copy of one, seen offline. Only `rebuild` and `import` write [SURF-23]."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -78,7 +78,7 @@ def replay(
 ) -> None:
     """Show the state of a run after one of its events."""
     with open_offline(data_dir) as log:
-        run = _find(log, name)
+        run = found_run(log, name)
         try:
             state = state_after(log, run, last)
         except (LogDamagedError, LookupError, TypeError, ValueError) as error:
@@ -126,7 +126,7 @@ def rebuild(call: Invocation, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
 
 
 def _named_history(log: EventLog, name: str) -> tuple[dict[str, Any], Iterator[HistoryEntry]]:
-    run = _find(log, name)
+    run = found_run(log, name)
     return {"flow_id": run.flow_id, "run_id": run.run_id}, history(log, run)
 
 
@@ -137,7 +137,12 @@ def _stream_history(log: EventLog, kind: StreamKind, name: str) -> tuple[dict[st
     return {f"{kind}_id": name}, map(show_stream_event, recorded_stream_events(log, stored.row.stream_id))
 
 
-def _find(log: EventLog, name: str) -> RunRow:
+def found_run(log: EventLog, name: str) -> RunRow:
+    """The run that a command line names.
+
+    Raises:
+        CommandError: there is none.
+    """
     run = find_run(log, name)
     if run is None:
         raise CommandError(f"the log has neither a Flow nor a run {name!r}", ExitCode.NOT_FOUND, code="FLOW_NOT_FOUND")
