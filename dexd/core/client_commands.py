@@ -74,15 +74,8 @@ class ClientCommands:
         if not isinstance(decided, FlowStarted):
             return decided
         if latest is not None and latest.is_open:
-            stop = c.StopFlow(
-                command.flow_id,
-                None,
-                StopType.TERMINATE,
-                f"replaced by run {command.run_id}",
-                command.request_id,
-                command.digest,
-            )
-            turn.emit_all(latest, decide_stop(latest, stop))
+            reason = f"replaced by run {command.run_id}"
+            turn.emit_all(latest, decide_stop(latest, StopType.TERMINATE, reason, command.request_id, command.digest))
         return StartFlowAccepted(self._starts.begin(turn, decided, command.start_step).run_id)
 
     def publish(self, turn: Turn, command: c.PublishMessages) -> Answer:
@@ -142,7 +135,7 @@ class ClientCommands:
             return StopFlowResult(True, run.status)
         if not run.is_open:
             return StopFlowResult(False, run.status)
-        turn.emit_all(run, decide_stop(run, command))
+        turn.emit_all(run, decide_stop(run, command.type, command.reason, command.request_id, command.digest))
         return StopFlowResult(True, FlowStatus(run.status))
 
     def invoke_rpc(self, turn: Turn, command: c.InvokeRpc) -> Answer:

@@ -16,17 +16,15 @@ from dexd.core.ids import (
     StreamNumber,
     WorkerId,
 )
-from dexd.core.schedules.commands import ScheduleCommand
+from dexd.core.schedules.commands import OccurrenceCommand, ProvideFires, ScheduleCommand
+from dexd.core.start_command import StartFlow as StartFlow  # noqa: PLC0414 - read from here like all others
 from dexd.core.sub_flows import SubFlowKey, SubFlowPlan
-from dexd.core.terms import FlowConfig, FlowTerms, Parent
+from dexd.core.terms import FlowConfig, Parent
 from dexd.core.values import (
     Failure,
     FlowCapability,
-    IdReusePolicy,
     Response,
     RunningCall,
-    Standing,
-    StepPlan,
     StopType,
     SubFlowResult,
     TimerId,
@@ -34,26 +32,6 @@ from dexd.core.values import (
 )
 
 # ---- from clients -----------------------------------------------------------------------------------------------
-
-
-class StartFlow(msgspec.Struct, frozen=True, gc=False):
-    """Start an execution. Reply: StartFlowAccepted."""
-
-    flow_id: FlowId
-    flow_type: str
-    run_id: RunId
-    """Minted by the shell; used only if a run really begins."""
-    seed: int
-    """Drawn by the shell; source of all later jitter of the run [RETRY-2]."""
-    request_id: RequestId
-    digest: bytes
-    """Hash of Flow type, input and initial Attributes [START-3]."""
-    start_step: StepPlan | None
-    attributes: tuple[tuple[str, bytes], ...] = ()
-    id_reuse_policy: IdReusePolicy = IdReusePolicy.DEFAULT
-    standing: Standing | None = None
-    """How its calls stand in queues; None: as everybody's [ROUTE-7]."""
-    terms: FlowTerms | None = None
 
 
 class PublishMessages(msgspec.Struct, frozen=True, gc=False):
@@ -344,7 +322,7 @@ class DrainWorker(msgspec.Struct, frozen=True, gc=False):
     is_undo: bool = False
 
 
-RunCommand: TypeAlias = ReachSubFlow | NoteSubFlow
-ShellCommand: TypeAlias = Tick | BeginServing | BeginShutdown
+RunCommand: TypeAlias = ReachSubFlow | NoteSubFlow | OccurrenceCommand
+ShellCommand: TypeAlias = Tick | BeginServing | BeginShutdown | ProvideFires
 OperatorCommand: TypeAlias = DrainWorker
 Command: TypeAlias = ClientCommand | WorkerCommand | OperatorCommand | RunCommand | ShellCommand

@@ -18,7 +18,7 @@ from dexd.core.flow.decide_timeout import decide_flow_timeout
 from dexd.core.flow.settlement import decide_conditions, waits_to_try
 from dexd.core.flow.state import RunState, StepPhase
 from dexd.core.ids import FlowId, RunId, StepExecutionId, StreamId
-from dexd.core.matching.deadline_keys import DeadlineKey, HeartbeatDue, HoldDue, PingDue
+from dexd.core.matching.deadline_keys import DeadlineKey, FireDue, HeartbeatDue, HoldDue, PingDue
 from dexd.core.matching.deliveries import Deliveries
 from dexd.core.matching.dispatcher import Dispatcher
 from dexd.core.matching.rpc_desk import RpcDesk
@@ -45,6 +45,7 @@ _OF_A_FLOW = (
     c.StopFlow,
     c.UpdateFlowConfig,
     c.ReachSubFlow,
+    sc.StopOccurrence,
 )
 _OF_A_SCHEDULE = (
     sc.CreateSchedule,
@@ -52,6 +53,8 @@ _OF_A_SCHEDULE = (
     sc.PauseSchedule,
     sc.ResumeSchedule,
     sc.DeleteSchedule,
+    sc.TriggerSchedule,
+    sc.BackfillSchedule,
 )
 _RESULTS = (c.CompleteCall, c.FailCall)
 
@@ -75,6 +78,12 @@ class RunRefs(msgspec.Struct, frozen=True):
     run_ids: tuple[RunId, ...]
 
 
+class FiresRef(msgspec.Struct, frozen=True):
+    """Asks the shell for the next fires of a schedule, before anything else is decided about it."""
+
+    stream_id: StreamId
+
+
 WantedRuns: TypeAlias = FlowId | RunRef | RunRefs | c.StartFlow | c.ReachSubFlow
 """Runs that a command needs of the log."""
 
@@ -90,7 +99,7 @@ class Kernel:
         stream_ids = StreamIds(last_stream_id)
         self._starts = Starts(self._runs, self._dispatcher, stream_ids)
         self._sub_flows = SubFlowDesk(self._runs, self._starts)
-        self._schedules = ScheduleDesk(stream_ids)
+        self._schedules = ScheduleDesk(self._runs, self._starts, self._dispatcher.deadlines, stream_ids)
         self._deliveries = Deliveries(self._dispatcher, self._rpcs, self._sub_flows)
         self._workforce = Workforce(self._dispatcher, self._deliveries)
         self._parking = Parking(self._runs, self._dispatcher, self._rpcs, self._starts, self._sub_flows)
@@ -128,7 +137,7 @@ class Kernel:
         """When `Tick` is due next; None when nothing waits for time."""
         return self._dispatcher.deadlines.next_at() if self._is_serving else None
 
-    def wanted(self, command: c.Command) -> WantedRuns | StreamRef | None:
+    def wanted(self, command: c.Command) -> WantedRuns | StreamRef | FiresRef | None:
         """What the shell must look up in the log, and `adopt` if it exists, before `handle`; None if nothing.
 
         A start wants the latest run of its Flow ID, and the earlier one that its request started, if any. Where there
@@ -144,14 +153,21 @@ class Kernel:
             if latest is not None:
                 return None
             return command if type(command) is c.ReachSubFlow else command.flow_id
-        if isinstance(command, _OF_A_SCHEDULE) and self._schedules.get(command.schedule_id) is None:
-            return StreamRef(StreamKind.SCHEDULE, command.schedule_id)
         if isinstance(command, c.NoteSubFlow):
             run_id = command.key.run_id
             return None if run_id in self._runs.by_id else RunRef(run_id)
         if isinstance(command, c.OpenSession) and command.running:
             return self._wanted_by_session(command)
-        return None
+        if isinstance(command, sc.ReachOccurrence):
+            return self.wanted(command.start)
+        return self._wanted_of_schedule(command) if isinstance(command, _OF_A_SCHEDULE) else None
+
+    def _wanted_of_schedule(self, command: sc.ScheduleCommand) -> StreamRef | FiresRef | None:
+        """One that was deleted may be asked about again; of the others, the fires that are due come first."""
+        schedule = self._schedules.get(command.schedule_id)
+        if schedule is None:
+            return StreamRef(StreamKind.SCHEDULE, command.schedule_id)
+        return FiresRef(schedule.stream_id) if schedule.stream_id in self._schedules.clockwork.wanting else None
 
     def _wanted_by_session(self, command: c.OpenSession) -> RunRefs | None:
         """Runs whose results a worker presents; one that was accepted before is acknowledged [WIRE-10]."""
@@ -300,6 +316,8 @@ class Kernel:
                 self._starts.retry(turn, run)
             else:
                 self._sub_flows.child_closed(turn, run)
+                if run.terms is not None and run.terms.schedule is not None:
+                    self._schedules.executions.execution_closed(turn, run, run.terms.schedule)
 
     def _settle_calls(self, turn: Turn) -> None:
         touched = turn.take_touched()
@@ -324,6 +342,8 @@ class Kernel:
             self._workforce.hold_due(turn, key.worker_id)
         elif isinstance(key, HeartbeatDue):
             self._deliveries.heartbeat_due(turn, self._dispatcher.calls[key.call_key])
+        elif isinstance(key, FireDue):
+            self._schedules.clockwork.fire_due(turn, key.stream_id)
         else:
             call = self._dispatcher.calls.get(key)
             if call is not None:
@@ -355,6 +375,7 @@ class Kernel:
             self._dispatcher.locks.adopt(run)
             for step in sorted(run.steps.values(), key=age_of):
                 turn.touch(run, step.step_execution_id)
+        self._schedules.resume_all(turn)
         return None
 
     def _begin_shutdown(self, turn: Turn, command: c.BeginShutdown) -> Answer:

@@ -6,7 +6,7 @@ import msgspec
 
 from dexd.core.effects import Effect
 from dexd.core.events import Event
-from dexd.core.ids import RunId, StreamId
+from dexd.core.ids import RequestId, RunId, StreamId
 from dexd.core.rejections import Rejection
 from dexd.core.schedules.events import ScheduleEvent
 from dexd.core.values import FlowStatus, SkipOutcome
@@ -79,6 +79,18 @@ class ScheduleAccepted(msgspec.Struct, frozen=True, gc=False):
     """The change of the schedule is in the log."""
 
 
+class OccurrenceAccepted(msgspec.Struct, frozen=True, gc=False):
+    """The occurrence that was asked for is decided about."""
+
+    occurrence_id: RequestId
+
+
+class BackfillAccepted(msgspec.Struct, frozen=True, gc=False):
+    """The fires of the span are decided about."""
+
+    count: int
+
+
 class WorkerDrained(msgspec.Struct, frozen=True, gc=False):
     """What the worker still runs; it finishes that."""
 
@@ -95,7 +107,7 @@ FlowReply: TypeAlias = (
     | StopFlowResult
     | FlowConfigAccepted
 )
-ScheduleReply: TypeAlias = ScheduleAccepted
+ScheduleReply: TypeAlias = ScheduleAccepted | OccurrenceAccepted | BackfillAccepted
 Reply: TypeAlias = FlowReply | ScheduleReply | WorkerDrained
 
 

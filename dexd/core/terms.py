@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import msgspec
 
-from dexd.core.ids import FlowId
+from dexd.core.ids import FlowId, ScheduleId
 from dexd.core.values import RetryPolicy, StepDurability, StepOptions, StepPlan
 
 
@@ -60,6 +60,14 @@ class Parent(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """How many Flows stand above this one, from 1 [SUB-8]."""
 
 
+class ScheduledBy(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Which fire of which schedule started the execution [SCHED-2]."""
+
+    schedule_id: ScheduleId
+    scheduled_at: int
+    """Nominal instant of the occurrence [SCHED-10, CTX-1]."""
+
+
 class FlowTerms(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The options of a start that go on to matter; all durations are milliseconds."""
 
@@ -72,6 +80,7 @@ class FlowTerms(msgspec.Struct, array_like=True, frozen=True, gc=False):
     retry: FlowRetry | None = None
     config: FlowConfig | None = None
     parent: Parent | None = None
+    schedule: ScheduledBy | None = None
 
     @property
     def depth(self) -> int:

@@ -11,11 +11,14 @@ from dexd.core.effects import SubmitCommand
 from dexd.core.events import FlowClosed, FlowStarted, StepDispatched
 from dexd.core.flow.state import RunState
 from dexd.core.flow.wakeups import WAKE_UP_EVENTS
-from dexd.core.kernel import StreamRef
+from dexd.core.ids import StreamId
+from dexd.core.kernel import FiresRef, StreamRef
 from dexd.core.outcome import Outcome, RecordedEvent, RecordedStreamEvent, Reply
 from dexd.core.rejections import Rejection
+from dexd.core.schedules.state import ScheduleStatus
 from dexd.engine.commits import Commits
 from dexd.engine.early_effects import EarlyEffects
+from dexd.engine.fire_pump import FirePump
 from dexd.engine.mailbox import Letter
 from dexd.engine.parking_lot import Bounds, ParkingLot
 from dexd.engine.pending_timers import PendingTimers
@@ -31,7 +34,18 @@ WOKEN_MAX = 128
 class LiveState:
     """Decides about commands, and puts what is owed for them into the open batch."""
 
-    __slots__ = ("_commits", "_early", "_log", "_snapshot_every", "_timers", "_waits", "kernel", "parking", "runs")
+    __slots__ = (
+        "_commits",
+        "_early",
+        "_fires",
+        "_log",
+        "_snapshot_every",
+        "_timers",
+        "_waits",
+        "kernel",
+        "parking",
+        "runs",
+    )
 
     def __init__(
         self,
@@ -59,6 +73,7 @@ class LiveState:
         self._log = log
         self.runs = RunCache(log, self.kernel, self)
         self.parking = ParkingLot(log, self.kernel, self.runs, bounds)
+        self._fires = FirePump()
         self._timers = PendingTimers(self.kernel.runs.values())
         self._commits = commits
         self._early = early
@@ -82,11 +97,18 @@ class LiveState:
         if wanted is not None:
             if isinstance(wanted, StreamRef):
                 self._look_up_stream(wanted)
+            elif isinstance(wanted, FiresRef):
+                self.provide_fires(wanted.stream_id, now=now)
             else:
                 self.runs.look_up(wanted)
         outcome = self.kernel.handle(command, now=now)
         self._collect(outcome)
         return outcome.reply
+
+    def provide_fires(self, stream_id: StreamId, *, now: int) -> None:
+        """Let a schedule that wants its next fires have them."""
+        state = self.kernel.stream(stream_id)
+        self._collect(self.kernel.handle(self._fires.provide(state, now), now=now))
 
     def _look_up_stream(self, wanted: StreamRef) -> None:
         stored = self._log.stream_by_name(wanted.kind, wanted.name)
@@ -176,6 +198,8 @@ class LiveState:
         batch.record(events)
         for state in {event.stream_id: self.kernel.stream(event.stream_id) for event in events}.values():
             batch.note_stream(state)
+            if state.status is not ScheduleStatus.ACTIVE:
+                self._fires.forget(state.stream_id)
         for recorded in events:
             if not recorded.version % self._snapshot_every:
                 batch.note_stream_snapshot(self.kernel.stream(recorded.stream_id))

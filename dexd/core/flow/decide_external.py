@@ -3,7 +3,7 @@
 Every call is remembered [RPC-12].
 """
 
-from dexd.core.commands import DeleteMessage, PublishMessages, SetAttribute, StopFlow, UpdateFlowConfig
+from dexd.core.commands import DeleteMessage, PublishMessages, SetAttribute, UpdateFlowConfig
 from dexd.core.events import AttributesSet, ChannelMessageDeleted, ChannelPublished, Event, FlowConfigUpdated
 from dexd.core.flow.closing import decide_close
 from dexd.core.flow.messages import message_ids, position_of, refuse_missing, refuse_overflow
@@ -97,16 +97,16 @@ def decide_config_update(run: RunState, command: UpdateFlowConfig) -> FlowConfig
     return FlowConfigUpdated(command.config, RequestRecord(command.request_id, command.digest))
 
 
-def decide_stop(run: RunState, command: StopFlow) -> list[Event]:
+def decide_stop(run: RunState, stop: StopType, reason: str, request_id: RequestId, digest: bytes = b"") -> list[Event]:
     """Close the Flow now [STOP-1]; the caller has checked that it is open.
 
     Under FAIL the reason is the Flow's error message [STOP-2].
     """
-    is_fail = command.type is StopType.FAIL
+    is_fail = stop is StopType.FAIL
     return decide_close(
         run,
-        _STOPPED[command.type],
+        _STOPPED[stop],
         error_type=FlowErrorType.CLIENT_API_FAILED if is_fail else FlowErrorType.NONE,
-        error_message=command.reason,
-        request=RequestRecord(command.request_id, command.digest),
+        error_message=reason,
+        request=RequestRecord(request_id, digest),
     )

@@ -2,7 +2,9 @@
 
 from typing import NamedTuple, TypeAlias
 
-from dexd.core.ids import SessionId, WorkerId
+import msgspec
+
+from dexd.core.ids import SessionId, StreamId, WorkerId
 from dexd.core.matching.calls import CallKey
 
 
@@ -24,4 +26,10 @@ class HeartbeatDue(NamedTuple):
     call_key: CallKey
 
 
-DeadlineKey: TypeAlias = CallKey | PingDue | HoldDue | HeartbeatDue
+class FireDue(msgspec.Struct, frozen=True):
+    """Deadline key: a schedule fires. A struct, because a tuple of a number would be the key of a session, too."""
+
+    stream_id: StreamId
+
+
+DeadlineKey: TypeAlias = CallKey | PingDue | HoldDue | HeartbeatDue | FireDue

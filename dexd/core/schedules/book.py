@@ -29,6 +29,10 @@ class ScheduleBook:
         """The newest schedule of that ID, deleted or not."""
         return self._newest.get(schedule_id)
 
+    def find(self, stream_id: StreamId | None) -> ScheduleState | None:
+        """The schedule of a stream, if it is in memory."""
+        return None if stream_id is None else self._by_stream.get(stream_id)
+
     def of_stream(self, stream_id: StreamId) -> ScheduleState:
         """The schedule of a stream that is in memory."""
         return self._by_stream[stream_id]

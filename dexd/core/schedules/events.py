@@ -133,11 +133,13 @@ class OccurrencesPassed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     first: int
     """Nominal instant of the first of them."""
     last: int
-    """That of the last, or the end of their span if there were too many to count."""
+    """That of the last, or the end of their span."""
     count: int
     is_at_least: bool = False
     """There were more than could be counted."""
     by_hand: bool = False
+    ends_pause: bool = False
+    """They are all the fires of the oldest pause that was not counted."""
 
 
 class OccurrenceClosed(msgspec.Struct, array_like=True, frozen=True, gc=False):

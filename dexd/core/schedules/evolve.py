@@ -11,6 +11,7 @@ from dexd.core.schedules.state import (
     REQUESTS_MAX,
     Counts,
     Execution,
+    PausedSpan,
     ScheduleState,
     ScheduleStatus,
     Waiting,
@@ -53,6 +54,8 @@ def _created(recorded: RecordedStreamEvent, event: e.ScheduleCreated) -> Schedul
 def _updated(state: ScheduleState, event: e.ScheduleUpdated, at: int) -> None:
     _remember(state, event.request)
     if event.spec is not None:
+        if state.status is ScheduleStatus.PAUSED:
+            _note_pause(state, at)
         state.spec = event.spec
         state.since = state.through = at
         state.revision = state.version + 1
@@ -72,7 +75,7 @@ def _resumed(state: ScheduleState, event: e.ScheduleResumed, at: int) -> None:
     _remember(state, event.request)
     state.status = ScheduleStatus.ACTIVE
     state.note = ""
-    state.skip_until = at
+    _note_pause(state, at)
 
 
 def _deleted(state: ScheduleState, event: e.ScheduleDeleted, _at: int) -> None:
@@ -119,6 +122,9 @@ def _passed(state: ScheduleState, event: e.OccurrencesPassed, at: int) -> None:
     else:
         counts = _with_skipped(counts, event.reason, event.count)
     state.counts = msgspec.structs.replace(counts, is_at_least=counts.is_at_least or event.is_at_least)
+    if event.ends_pause:
+        state.pauses = state.pauses[1:]
+        return
     _decided(state, event.last, at, by_hand=event.by_hand)
 
 
@@ -131,6 +137,12 @@ def _decided(state: ScheduleState, nominal: int, at: int, *, by_hand: bool) -> N
     state.last_nominal = max(state.last_nominal, nominal)
     if not by_hand:
         state.through = max(state.through, at)
+
+
+def _note_pause(state: ScheduleState, at: int) -> None:
+    """What has fallen into the pause until now is to be counted."""
+    state.pauses += (PausedSpan(state.spec, state.since, state.through, at),)
+    state.through = at
 
 
 def _unbuffer(state: ScheduleState, nominal: int) -> None:

@@ -37,6 +37,16 @@ class Execution(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """First run of the execution; empty until it is known to exist."""
 
 
+class PausedSpan(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A pause: the fires due after an instant and not after another one are skipped [SCHED-13]."""
+
+    spec: ScheduleSpec
+    since: int
+    """As `ScheduleState.since`."""
+    after: int
+    until: int
+
+
 class Counts(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Outcomes that are final; what waits or is being started is counted from the state itself [SCHED-12]."""
 
@@ -69,8 +79,8 @@ class ScheduleState(msgspec.Struct, array_like=True, gc=False):
     """Version of the event that set the spec."""
     through: int = 0
     """Every fire that was due at or before it has its outcome."""
-    skip_until: int = 0
-    """Fires due at or before it, and after `through`, fell into a pause."""
+    pauses: tuple[PausedSpan, ...] = ()
+    """Pauses that are over and whose fires are not counted yet."""
     open: dict[int, Execution] = {}
     """Executions that are open or being started, by nominal instant, in order of their start."""
     buffer: list[Waiting] = []

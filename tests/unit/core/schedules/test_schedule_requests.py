@@ -110,7 +110,7 @@ def test_sched_1_pause_keeps_its_note_until_it_is_resumed() -> None:
     stage.do(pause())
     assert (stage.state.status, stage.state.note, len(stage.events)) == (ScheduleStatus.PAUSED, "why", 2)
     stage.do(resume())
-    assert (stage.state.status, stage.state.note, stage.state.skip_until) == (ScheduleStatus.ACTIVE, "", stage.now)
+    assert (stage.state.status, stage.state.note, stage.state.through) == (ScheduleStatus.ACTIVE, "", stage.now)
 
 
 def test_sched_1_a_deleted_one_can_be_created_again() -> None:
