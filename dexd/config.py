@@ -101,6 +101,17 @@ class FlowSection(msgspec.Struct, frozen=True):
     """Timeout of an RPC handler from hand-over [RPC-7]."""
 
 
+class BlobSection(msgspec.Struct, frozen=True):
+    """Large values, which lie beside the log [BLOB-1]."""
+
+    directory: Annotated[Path | None, OptionalDirectory()] = None
+    """Where they are kept; unset means `blobs` in the data directory. It belongs to one server."""
+    threshold_bytes: Annotated[int, Size("1 KiB", "64 KiB")] = 64 << 10
+    """Values of more bytes are uploaded; no more than 64 KiB are taken inline, whatever it says [LIM-1]."""
+    max_bytes: Annotated[int, Size("64 KiB", "64 MiB")] = 64 << 20
+    """Largest value that is taken [LIM-1]."""
+
+
 class MetricsSection(msgspec.Struct, frozen=True):
     """Numbers for monitoring; docs/metrics.md lists them."""
 
@@ -115,7 +126,13 @@ class ServerConfig(msgspec.Struct, frozen=True):
     store: StoreSection = StoreSection()
     matching: MatchingSection = MatchingSection()
     flow: FlowSection = FlowSection()
+    blob: BlobSection = BlobSection()
     metrics: MetricsSection = MetricsSection()
+
+    @property
+    def blob_directory(self) -> Path:
+        """Where large values are kept."""
+        return self.blob.directory or self.store.data_dir / "blobs"
 
     def kernel(self) -> KernelConfig:
         """The part that the kernel decides by."""

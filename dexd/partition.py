@@ -3,7 +3,9 @@
 import asyncio
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
+from dexd.blobs.local_store import LocalBlobStore
 from dexd.config import StoreSection
 from dexd.engine.projections import refresh_projections
 from dexd.log.directory import locked
@@ -20,6 +22,8 @@ class Partition:
     pages: SqlitePages
     """Reads of the log off the loop; opened and closed by its owner while the loop runs."""
     writer: LogWriter
+    blobs: LocalBlobStore
+    """Large values that the log refers to."""
     resources: ExitStack
 
     def close(self) -> None:
@@ -27,13 +31,13 @@ class Partition:
         self.resources.close()
 
 
-def open_partition(store: StoreSection) -> Partition:
-    """Lock the data directory and open its log, on the running event loop.
+def open_partition(store: StoreSection, blob_directory: Path) -> Partition:
+    """Lock the data directory and open its log and its large values, on the running event loop.
 
     Raises:
         DataDirectoryInUseError: another server has the directory [ARCH-6].
         LogError: the log cannot be opened.
-        OSError: the directory cannot be made.
+        OSError: a directory cannot be made.
     """
     post = asyncio.get_running_loop().call_soon_threadsafe
     with ExitStack() as resources:
@@ -43,4 +47,5 @@ def open_partition(store: StoreSection) -> Partition:
         refresh_projections(log)
         writer = LogWriter(log, post, commit_events_max=store.commit_batch_max)
         resources.callback(writer.close)
-        return Partition(log, SqlitePages(path), writer, resources.pop_all())
+        blobs = LocalBlobStore(blob_directory)
+        return Partition(log, SqlitePages(path), writer, blobs, resources.pop_all())

@@ -19,13 +19,15 @@ import msgspec
 import structlog
 import uvloop
 
-from dexd.api import admin_service, flow_service, worker_service
+from dexd.api import admin_service, blob_service, flow_service, worker_service
 from dexd.api.admin_service import AdminService
+from dexd.api.blob_service import BlobLimits, BlobService
 from dexd.api.flow_methods import FlowLimits, FlowMethods
 from dexd.api.flow_service import FlowService
 from dexd.api.flow_types import FlowTypeDirectory
 from dexd.api.grpc_server import Health, create_grpc_server, listen
 from dexd.api.open_calls import OpenCalls
+from dexd.api.references import References
 from dexd.api.worker_service import SessionLimits, WorkerService
 from dexd.codec.outbound import SessionTerms
 from dexd.config import ServerConfig
@@ -121,7 +123,7 @@ def create_server(config: ServerConfig, *, failpoint: Failpoint | None = None) -
         ListenError: the address cannot be bound.
     """
     begun_s = asyncio.get_running_loop().time()
-    partition = open_partition(config.store)
+    partition = open_partition(config.store, config.blob_directory)
     try:
         return Server(config, partition, failpoint, begun_s)
     except BaseException:
@@ -154,6 +156,8 @@ class Server:
         self._retention = self._create_retention()
         self._flow_types = FlowTypeDirectory()
         self._open_calls = OpenCalls()
+        self._references = References(partition.blobs, partition.log)
+        self._blob_service = self._create_blob_service()
         self._flow_service = self._create_flow_service()
         self._grpc = create_grpc_server(
             config.api.max_message_bytes,
@@ -161,10 +165,17 @@ class Server:
                 self._flow_service.handler(),
                 self._create_worker_service().handler(),
                 self._create_admin_service().handler(),
+                self._blob_service.handler(),
             ),
         )
         self._health = Health(
-            self._grpc, (flow_service.SERVICE_NAME, worker_service.SERVICE_NAME, admin_service.SERVICE_NAME)
+            self._grpc,
+            (
+                flow_service.SERVICE_NAME,
+                worker_service.SERVICE_NAME,
+                admin_service.SERVICE_NAME,
+                blob_service.SERVICE_NAME,
+            ),
         )
         self._metrics: MetricsListener | None = None
         self.address: ListenAddress = listen(self._grpc, config.api.listen)
@@ -217,6 +228,7 @@ class Server:
         await self._retention.stop()
         await self._grpc.stop(None)
         self._engine.close()
+        self._blob_service.close()
         try:
             await self._partition.pages.close()
             self._partition.close()
@@ -240,6 +252,7 @@ class Server:
         await asyncio.wait((closing, ended))
         await self._stop_metrics()
         self._engine.close()
+        self._blob_service.close()
         await self._partition.pages.close()
         await asyncio.to_thread(self._partition.close)
 
@@ -267,7 +280,7 @@ class Server:
     def _create_flow_service(self) -> FlowService:
         config = self._config
         limits = FlowLimits(config.api.max_message_bytes, config.api.max_wait_ms, config.flow.rpc_timeout_ms)
-        methods = FlowMethods(self._engine, self._flow_types, self._clock, limits)
+        methods = FlowMethods(self._engine, self._flow_types, self._clock, self._references, limits)
         return FlowService(
             methods, self._engine.reads, self._open_calls, session_buffer_bytes=config.matching.session_buffer_bytes
         )
@@ -281,7 +294,12 @@ class Server:
             max_frame_bytes=self._config.api.max_message_bytes,
         )
         limits = SessionLimits(matching.session_buffer_bytes, matching.pong_timeout_ms)
-        return WorkerService(self._engine, self._flow_types, self._open_calls, terms, limits)
+        return WorkerService(self._engine, self._flow_types, self._open_calls, self._references, terms, limits)
+
+    def _create_blob_service(self) -> BlobService:
+        blob = self._config.blob
+        limits = BlobLimits(blob.threshold_bytes, blob.max_bytes)
+        return BlobService(self._partition.blobs, self._engine.note_upload, self._open_calls, self._clock, limits)
 
     def _create_admin_service(self) -> AdminService:
         return AdminService(self._engine, self._clock, hostname=socket.gethostname(), version=version("dexd"))

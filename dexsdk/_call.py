@@ -9,6 +9,8 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from dexpb.v1 import frames
+from dexpb.v1.blobs import is_reference
+from dexsdk._blobs import Blobs
 from dexsdk._codec import Codec, CodecRegistry, placed
 from dexsdk._fetching import FetchSource, fetch_messages, fetch_value
 from dexsdk._value_checks import UnfitValueError
@@ -78,11 +80,13 @@ class Call:
 
     __slots__ = (
         "assign",
+        "blobs",
         "canceling",
         "deletions",
         "heartbeats",
         "is_cancellation_requested",
         "is_open",
+        "loaded",
         "locals",
         "messages",
         "output_codec",
@@ -100,8 +104,13 @@ class Call:
         output_codec: Codec[Any] | None = None,
         heartbeats: HeartbeatOutlet | None = None,
         source: FetchSource | None = None,
+        blobs: Blobs | None = None,
     ) -> None:
         self.assign = assign
+        self.blobs = blobs
+        """Where large values are; None where there are none."""
+        self.loaded: dict[bytes, bytes] = {}
+        """Large values that were read, by what stands for them."""
         self.source = source
         """Where what the call only refers to is fetched; None where nothing is."""
         self.messages: dict[str, list[tuple[str, bytes, int]]] = {}
@@ -145,9 +154,23 @@ class Call:
 
     def preload(self, names: Sequence[str]) -> None:
         """Fetch the values of these Attributes and maps now."""
-        for key in self.assign.references:
+        for key in (*self.assign.attributes, *self.assign.references):
             if key.partition(frames.MAP_KEY_SEPARATOR)[0] in names:
-                self.attribute(key)
+                self.load(self.attribute(key) or b"")
+
+    def load(self, data: bytes) -> bytes:
+        """Give the value that the bytes stand for: themselves, or a large one that is fetched at its first read."""
+        if not is_reference(data):
+            return data
+        if data not in self.loaded:
+            if self.blobs is None:
+                raise RuntimeError(f"{self.place}: nothing can be fetched here")
+            self.loaded[data] = self.blobs.load(data, self.is_wanted)
+        return self.loaded[data]
+
+    def is_wanted(self) -> bool:
+        """Whether anybody waits for the handler."""
+        return not self.is_cancellation_requested
 
     def pending(self, key: str) -> list[tuple[str, bytes, int]]:
         """Give the messages of a Channel that were there at hand-over and that nobody has consumed, oldest first."""
@@ -172,7 +195,7 @@ class Call:
     def decode(self, codec: Codec[Any], data: bytes, kind: str, name: str = "") -> Any:
         """Decode bytes of the snapshot; errors as ``decode_value`` [VAL-5]."""
         try:
-            return codec.decode(data or b"null")
+            return codec.decode(self.load(data) or b"null")
         except UnfitValueError as error:
             raise ValueMappingError(self._place_of(kind, name), error.path, error.reason) from error
 

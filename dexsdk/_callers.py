@@ -10,8 +10,9 @@ from typing import TypeVar
 
 import grpc
 
+from dexsdk._blobs import Blobs
 from dexsdk._carriers import converse
-from dexsdk._conversation import Answer, Ask, AskOnce, Conversation, Pause, Turn
+from dexsdk._conversation import Answer, Ask, AskOnce, Conversation, Given, Load, Offload, Pause, Turn
 from dexsdk._loop_requests import LoopRequests, LoopWaiter
 from dexsdk._request_stream import RequestStream
 from dexsdk._server_channel import ServerChannel
@@ -23,13 +24,14 @@ Result = TypeVar("Result")
 class BlockingCaller:
     """Carries conversations on the calling thread; any number of threads may use it at once."""
 
-    def __init__(self, channel: ServerChannel) -> None:
+    def __init__(self, channel: ServerChannel, blobs: Blobs) -> None:
         self._channel = channel
+        self._blobs = blobs
         self._stream: RequestStream[_Waiter] = RequestStream(channel, _release_all)
 
     def carry(self, conversation: Conversation[Result]) -> Result:
         """Carry it to its end."""
-        answer: Answer | None = None
+        answer: Given = None
         while True:
             try:
                 turn = conversation.send(answer)
@@ -41,13 +43,18 @@ class BlockingCaller:
     def close(self) -> None:
         """End what is open; returns when the thread is gone."""
         ended = self._stream.close()
+        self._blobs.close()
         self._channel.close()
         ended.result()
 
-    def _answer(self, turn: Turn) -> Answer | None:
+    def _answer(self, turn: Turn) -> Given:
         match turn:
             case Ask():
                 return self._ask(turn)
+            case Offload(values=values):
+                return self._blobs.offload(values)
+            case Load(value=value):
+                return self._blobs.load(value)
             case AskOnce():
                 try:
                     return self._channel.unary_unary(turn.path)(
@@ -98,8 +105,9 @@ def _release_all(answers: Sequence[tuple[_Waiter, Answer]]) -> None:
 class LoopCaller:
     """Carries conversations on event loops; the loop is woken once for all answers of one message."""
 
-    def __init__(self, channel: ServerChannel) -> None:
+    def __init__(self, channel: ServerChannel, blobs: Blobs) -> None:
         self._channel = channel
+        self._blobs = blobs
         self._stream: RequestStream[LoopWaiter] = RequestStream(channel, _resolve_on_loops)
         self._by_loop: dict[asyncio.AbstractEventLoop, LoopRequests] = {}
 
@@ -111,6 +119,7 @@ class LoopCaller:
         """End what is open; returns when the thread is gone."""
         self._requests.close()
         ended = self._stream.close()
+        self._blobs.close()
         self._channel.close()
         await asyncio.wrap_future(ended)
 
@@ -125,11 +134,15 @@ class LoopCaller:
                 self._by_loop.pop(known, None)
         return self._by_loop.setdefault(loop, LoopRequests(loop, self._stream))
 
-    def _answer(self, turn: Turn) -> Awaitable[Answer | None]:
+    def _answer(self, turn: Turn) -> Awaitable[Given]:
         # No coroutine of its own: it would cost every request one more.
         match turn:
             case Ask():
                 return self._requests.ask(turn)
+            case Offload(values=values):
+                return asyncio.to_thread(self._blobs.offload, values)
+            case Load(value=value):
+                return asyncio.to_thread(self._blobs.load, value)
             case AskOnce():
                 return self._ask_once(turn)
             case Pause():

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol, TypeVar
 
-from dexsdk._conversation import Answer, Conversation, Turn
+from dexsdk._conversation import Conversation, Given, Turn
 
 Result = TypeVar("Result")
 
@@ -28,9 +28,9 @@ class AsyncCarrier(Protocol):
         """End what is open."""
 
 
-async def converse(conversation: Conversation[Result], answer: Callable[[Turn], Awaitable[Answer | None]]) -> Result:
+async def converse(conversation: Conversation[Result], answer: Callable[[Turn], Awaitable[Given]]) -> Result:
     """Carry a conversation to its end on the running event loop; `answer` gives what each of its turns gets."""
-    given: Answer | None = None
+    given: Given = None
     while True:
         try:
             turn = conversation.send(given)

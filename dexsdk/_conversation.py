@@ -7,7 +7,7 @@ drawing jitter are part of a conversation, because its deadlines are the caller'
 
 import random
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -56,9 +56,23 @@ class Pause(msgspec.Struct, frozen=True, gc=False):
     seconds: float
 
 
-Turn: TypeAlias = Ask | AskOnce | Pause
+class Offload(msgspec.Struct, frozen=True):
+    """Values that leave the process: those that are too large to travel inline are uploaded, see `Blobs.offload`."""
+
+    values: Sequence[bytes]
+
+
+class Load(msgspec.Struct, frozen=True):
+    """A value that may be a reference, see `Blobs.load`."""
+
+    value: bytes
+
+
+Turn: TypeAlias = Ask | AskOnce | Pause | Offload | Load
 Answer: TypeAlias = bytes | RemoteStatus
-Conversation: TypeAlias = Generator[Turn, Answer | None, Result]
+Given: TypeAlias = Answer | list[bytes] | None
+"""What a turn gets: an answer, the values of an Offload, nothing after a Pause."""
+Conversation: TypeAlias = Generator[Turn, Given, Result]
 
 
 class Request(msgspec.Struct, Generic[Reply], frozen=True):

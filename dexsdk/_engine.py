@@ -6,13 +6,14 @@ User code runs in none of the first three, so that a handler that blocks costs t
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from threading import Event, Lock, Thread
 from typing import Protocol
 
 from dexpb.v1 import frames
 from dexsdk._announcement import Announcement
+from dexsdk._blobs import Blobs
 from dexsdk._clock import now_ms
 from dexsdk._delivery import Delivery, Ended, HandlerRunner
 from dexsdk._drain import Drain, DrainStage
@@ -56,14 +57,27 @@ class WorkerEngine:
     """A worker without its handlers: it serves from `start` until `ended`, once in its life."""
 
     def __init__(
-        self, flows: tuple[frames.FlowDescriptor, ...], options: WorkerOptions, runner: SupervisedRunner
+        self,
+        flows: tuple[frames.FlowDescriptor, ...],
+        options: WorkerOptions,
+        runner: SupervisedRunner,
+        open_channel: Callable[[], ServerChannel],
+        blobs: Blobs,
     ) -> None:
         """Resolve the options.
+
+        Args:
+            flows: What is served.
+            options: How much to take on.
+            runner: Runs the handlers.
+            open_channel: Opens the connection.
+            blobs: The large values that handlers read and write, whose transfers end with the worker.
 
         Raises:
             ValueError: the reserve does not fit the task limit [RES-1].
         """
-        self._options = options
+        self._open_channel = open_channel
+        self._blobs = blobs
         self._pull = options.pull or PullWorkerOptions()
         limit, reserve = self._pull.resolved_capacity(os.cpu_count() or 1)
         self._runner = runner
@@ -225,7 +239,7 @@ class WorkerEngine:
     def _supervise(self) -> None:
         channel: ServerChannel | None = None
         try:
-            channel = ServerChannel(self._options.server_address, self._options.credential, self._options.tls)
+            channel = self._open_channel()
             self._links = tuple(
                 SessionLink(self._sessions, number, self._lock, channel, self._runner, self)
                 for number in range(len(self._sessions))
@@ -268,6 +282,7 @@ class WorkerEngine:
                 logger.error("handler_abandoned %s: it ignored its cancellation for the drain timeout", delivery)
         if channel is not None:
             channel.close()
+        self._blobs.close()
         self._runner.close()
         self._announce_end()
 

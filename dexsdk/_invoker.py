@@ -13,6 +13,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from dexpb.v1 import frames
+from dexpb.v1.blobs import THRESHOLD_BYTES_MIN
+from dexsdk._blob_frames import values_of, with_values
+from dexsdk._blobs import Blobs
 from dexsdk._call import Call, HeartbeatOutlet, current_call
 from dexsdk._failure import describe_failure
 from dexsdk._fetching import FetchSource
@@ -36,14 +39,18 @@ Response: TypeAlias = frames.Output | frames.Failed
 class Invoker:
     """Prepares calls for the handlers of a registry."""
 
-    def __init__(self, registry: Registry, *, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+    def __init__(
+        self, registry: Registry, blobs: Blobs | None = None, *, frame_bytes_max: int = FRAME_BYTES_MAX
+    ) -> None:
         """Take the registry.
 
         Args:
             registry: The Flows served.
+            blobs: Where large values go and come from; without it everything travels inline.
             frame_bytes_max: Largest response frame, as the server's Welcome gives it.
         """
         self._registry = registry
+        self._blobs = blobs
         self.frame_bytes_max = frame_bytes_max
 
     def prepare(
@@ -71,7 +78,7 @@ class Invoker:
             is_rpc = assign.token.method == frames.METHOD_RPC
             reason = frames.DECLINE_UNKNOWN_RPC if is_rpc else frames.DECLINE_UNKNOWN_STEP
             return frames.Decline(assign.stream, assign.token, reason)
-        call = Call(assign, flow, handler.output_codec, heartbeats, source)
+        call = Call(assign, flow, handler.output_codec, heartbeats, source, self._blobs)
         try:
             value = call.decode(handler.input_codec, assign.input, "input") if handler.takes_input else None
         except Exception as error:  # noqa: BLE001 -- own codecs may raise anything; it is a failed attempt
@@ -109,8 +116,7 @@ class PreparedCall:
     @property
     def _preload(self) -> tuple[str, ...]:
         """What is to be fetched before the handler is called: a Step's options say it, an RPC's own code."""
-        assign = self._call.assign
-        return (assign.preload or self._handler.preload) if assign.references else ()
+        return self._call.assign.preload or self._handler.preload
 
     def request_cancellation(self) -> None:
         """Let the handler see that its result is not wanted [STOP-5]; any thread may call this, before or during."""
@@ -125,7 +131,12 @@ class PreparedCall:
         try:
             if self._preload:
                 self._call.preload(self._preload)
-            return self._respond(self._start())
+            response = self._respond(self._start())
+            size = _payload_bytes(response)
+            if self._may_offload(size):
+                response = self._offloaded(response)
+                size = _payload_bytes(response)
+            return self._checked(response, size)
         except BaseException as error:  # noqa: BLE001 -- sys.exit in a handler is a failed attempt as well
             return self._fail(error)
         finally:
@@ -141,7 +152,12 @@ class PreparedCall:
         try:
             if self._preload:
                 await asyncio.to_thread(self._call.preload, self._preload)
-            return self._respond(await self._start())
+            response = self._respond(await self._start())
+            size = _payload_bytes(response)
+            if self._may_offload(size):
+                response = await asyncio.to_thread(self._offloaded, response)
+                size = _payload_bytes(response)
+            return self._checked(response, size)
         except BaseException as error:  # noqa: BLE001 -- sys.exit in a handler is a failed attempt as well
             return self._fail(error)
         finally:
@@ -168,11 +184,10 @@ class PreparedCall:
         Raises:
             InvalidStepResultError: the result is of another class than the method returns [STEP-7].
             FlowDefinitionError: the result names what the Flow does not declare.
-            ValueTooLargeError: the frame would exceed its limit [LIM-3].
         """
         call = self._call
         wait, decision, output, next_steps = _ENCODE_RESULT[call.assign.token.method](call, result)
-        response = frames.Output(
+        return frames.Output(
             call.assign.stream,
             call.assign.token,
             wait,
@@ -186,16 +201,34 @@ class PreparedCall:
             tuple(call.deletions),
             call.canceling,
         )
-        self._check_size(response)
-        return response
 
-    def _check_size(self, response: frames.Output) -> None:
-        size = _payload_bytes(response)
+    def _may_offload(self, size: int) -> bool:
+        """Whether any value may be too large to travel inline; most responses are small as a whole."""
+        return size > THRESHOLD_BYTES_MIN and self._call.blobs is not None and self._call.blobs.may_offload(size)
+
+    def _offloaded(self, response: frames.Output) -> frames.Output:
+        """Upload the large values of a response, and give it with references in their place [BLOB-2].
+
+        Raises:
+            ValueTooLargeError: a value exceeds what the server takes.
+            DexServiceError: the server took one not, or nobody waits for the response any more.
+        """
+        call = self._call
+        assert call.blobs is not None
+        return with_values(response, call.blobs.offload(values_of(response), call.is_wanted))
+
+    def _checked(self, response: frames.Output, size: int) -> frames.Output:
+        """Give the response if it fits into a frame; what was uploaded does not count.
+
+        Raises:
+            ValueTooLargeError: it does not [LIM-3].
+        """
         # Payloads are nearly all of a frame; only one that comes near the limit is worth measuring exactly.
         if size > self._frame_bytes_max // 2:
             size = max(size, len(msgspec.msgpack.encode(response)))
         if size > self._frame_bytes_max:
             raise ValueTooLargeError.of("response", self._call.place, size, self._frame_bytes_max)
+        return response
 
 
 _Result: TypeAlias = tuple[frames.Wait | None, frames.Decision | None, bytes, tuple[frames.Movement, ...]]
@@ -274,4 +307,9 @@ def _payload_bytes(response: frames.Output) -> int:
     for _, written in response.writes:
         if written is not None:
             size += len(written)
+    if response.wait is not None:
+        for child in response.wait.sub_flows:
+            size += len(child.start_step.input)
+            for _, data in child.attributes:
+                size += len(data)
     return size

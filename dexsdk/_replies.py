@@ -1,6 +1,6 @@
 """Reply messages as the results that users get; reads messages, never sends any."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -70,11 +70,14 @@ def to_explanation(body: bytes) -> FlowExplanation:
     return FlowExplanation(tuple(blockers), reply.omitted_steps)
 
 
-def to_flow_result(reply: pb.WaitForFlowReply, codecs: CodecRegistry) -> FlowResult:
-    """Give the result of a closed execution."""
+def to_flow_result(
+    reply: pb.WaitForFlowReply, codecs: CodecRegistry, load: Callable[[bytes], bytes] | None = None
+) -> FlowResult:
+    """Give the result of a closed execution; `load` gives large outputs when they are decoded."""
     error_type = reply.error_type
     completions = [
-        StepCompletion(output.step_type, output.step_execution_id, output.value, codecs) for output in reply.completions
+        StepCompletion(output.step_type, output.step_execution_id, output.value, codecs, load)
+        for output in reply.completions
     ]
     return FlowResult(
         FlowStatus(reply.status),

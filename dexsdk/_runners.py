@@ -13,6 +13,8 @@ from functools import partial
 from typing import TypeAlias
 
 from dexpb.v1 import frames
+from dexpb.v1.blobs import is_reference
+from dexsdk._blobs import Blobs
 from dexsdk._clock import now_ms
 from dexsdk._delivery import CANCEL_DRAINING, Delivery, DeliverySink, Result
 from dexsdk._handler_threads import HandlerThreads
@@ -38,8 +40,8 @@ logger = logging.getLogger("dexsdk.worker")
 class ThreadRunner:
     """Runs sync handlers, one thread each."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._invoker = Invoker(registry)
+    def __init__(self, registry: Registry, blobs: Blobs | None = None) -> None:
+        self._invoker = Invoker(registry, blobs)
         self._threads = HandlerThreads()
         self._started: dict[Delivery, PreparedCall] = {}
 
@@ -77,9 +79,9 @@ class ThreadRunner:
 class LoopRunner:
     """Runs async handlers on one event loop, and sync ones beside it in threads."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._invoker = Invoker(registry)
-        self._sync = ThreadRunner(registry)
+    def __init__(self, registry: Registry, blobs: Blobs | None = None) -> None:
+        self._invoker = Invoker(registry, blobs)
+        self._sync = ThreadRunner(registry, blobs)
         self._async_handlers = find_async_handlers(registry)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._results = LoopResults(self._call_next_turn)
@@ -154,7 +156,10 @@ class LoopRunner:
 
     async def _run(self, sink: DeliverySink, delivery: Delivery) -> None:
         try:
-            prepared = prepare_or_answer(self._invoker, sink, delivery)
+            if is_reference(delivery.assign.input):
+                prepared = await asyncio.to_thread(prepare_or_answer, self._invoker, sink, delivery)
+            else:
+                prepared = prepare_or_answer(self._invoker, sink, delivery)
             if prepared is None:
                 return
             self._started[delivery] = prepared

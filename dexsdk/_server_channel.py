@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import grpc
 
+from dexpb.v1.blobs import SESSION_KEY
 from dexsdk._carriers import ByteStream
 from dexsdk.credentials import Credential, TlsOptions
 
@@ -38,15 +39,17 @@ _OPTIONS = (
 class ServerChannel:
     """A channel and what every call on it carries."""
 
-    def __init__(self, address: str, credential: Credential | None, tls: TlsOptions | None) -> None:
+    def __init__(self, address: str, credential: Credential | None, tls: TlsOptions | None, session_key: str) -> None:
+        """`session_key` is what all calls of the process have in common, see `dexpb.v1.blobs`."""
         self._credential = credential
+        self._session: Metadata = ((SESSION_KEY, session_key),)
         self._channel = _open_channel(address, tls)
 
     def metadata(self) -> Metadata:
         """Give the metadata of one call; asks the credential, whose exceptions fail the call [SEC-2]."""
         if self._credential is None:
-            return ()
-        return (("authorization", f"Bearer {self._credential.token()}"),)
+            return self._session
+        return (("authorization", f"Bearer {self._credential.token()}"), *self._session)
 
     def stream_stream(self, method: str) -> "grpc.StreamStreamMultiCallable[bytes, bytes]":
         """Give a bidirectional method whose messages are bytes."""

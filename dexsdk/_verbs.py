@@ -26,6 +26,7 @@ from dexsdk._conversation import (
     poll,
 )
 from dexsdk._durations import Duration, from_instant_ms, optional_duration_ms
+from dexsdk._large_requests import ask_carrying, load
 from dexsdk._names import check_name, check_owned_name
 from dexsdk._registered import RegisteredFlow
 from dexsdk._registry import RegisteredRpc, Registry
@@ -90,9 +91,18 @@ class RpcGuard(WriteGuard, total=False):
 class Verbs:
     """The verbs over one registry."""
 
-    def __init__(self, registry: Registry, id_prefix: str | None = None) -> None:
-        """`id_prefix` begins the request IDs that are made here; no other client of the server may have it."""
+    def __init__(
+        self, registry: Registry, id_prefix: str | None = None, load_later: Callable[[bytes], bytes] | None = None
+    ) -> None:
+        """Make the verbs.
+
+        Args:
+            registry: The Flows that calls name.
+            id_prefix: Begins the request IDs that are made here; no other client of the server may have it.
+            load_later: Blocks for a large output of a Flow when it is decoded; without it outputs come with the result.
+        """
         self._registry = registry
+        self._load_later = load_later
         self._start_heads = StartHeads()
         self._id_prefix = id_prefix or secrets.token_hex(12)
         self._id_numbers = itertools.count(1)
@@ -111,8 +121,10 @@ class Verbs:
         )
         if options.initial_attributes:
             message.attributes.extend(encode_initial_attributes(registered, options.initial_attributes))
-        body = self._start_heads.of(registered) + message.SerializeToString()
-        return ask(Request("start_flow", "StartFlow", body, replies.to_run_id, flow_id))
+        head = self._start_heads.of(registered)
+        return ask_carrying(
+            message, lambda body: Request("start_flow", "StartFlow", head + body, replies.to_run_id, flow_id)
+        )
 
     def invoke_rpc(
         self,
@@ -137,13 +149,11 @@ class Verbs:
             is_transactional=rpc.handler.is_transactional,
         )
         codec = rpc.handler.output_codec or self._registry.codecs.resolve(Any)
-
-        def decode(body: bytes) -> Any:
-            output = pb.InvokeRpcReply.FromString(body).output
-            return decode_value(codec, output, f"output of RPC {rpc.name!r}") if output else None
-
-        body = message.SerializeToString()
-        return ask(Request("invoke_rpc", "InvokeRpc", body, decode, flow_id, budget_s=RPC_BUDGET_S))
+        asked = ask_carrying(
+            message,
+            lambda body: Request("invoke_rpc", "InvokeRpc", body, _rpc_output, flow_id, budget_s=RPC_BUDGET_S),
+        )
+        return _decoded(asked, codec, f"output of RPC {rpc.name!r}")
 
     def get_attribute(
         self, flow_id: str, attribute: AnyAttribute, instance: Sequence[str], *, run_id: str | None
@@ -153,14 +163,9 @@ class Verbs:
         message = pb.GetAttributeRequest(
             flow_id=check_name(flow_id, "Flow ID"), run_id=run_id or "", key=key_of(attribute, *instance)
         )
-
-        def decode(body: bytes) -> Any:
-            reply = pb.GetAttributeReply.FromString(body)
-            return (
-                decode_value(codec, reply.value, f"Attribute {attribute.name!r}") if reply.HasField("value") else None
-            )
-
-        return ask(Request("get_attribute", "GetAttribute", message.SerializeToString(), decode, flow_id))
+        body = message.SerializeToString()
+        asked = ask(Request("get_attribute", "GetAttribute", body, _attribute_value, flow_id))
+        return _decoded(asked, codec, f"Attribute {attribute.name!r}")
 
     def set_attribute(
         self,
@@ -182,8 +187,9 @@ class Verbs:
             value=None if value is None else encode_value(codec, value, f"set_attribute, Attribute {key!r}"),
             request_id=self._request_id(guard.get("request_id")),
         )
-        body = message.SerializeToString()
-        return ask(Request("set_attribute", "SetAttribute", body, replies.to_nothing, flow_id))
+        return ask_carrying(
+            message, lambda body: Request("set_attribute", "SetAttribute", body, replies.to_nothing, flow_id)
+        )
 
     def publish(
         self,
@@ -202,7 +208,7 @@ class Verbs:
             values=[encode_value(codec, value, f"publish, Channel {channel.name!r}") for value in values],
             request_id=self._request_id(guard.get("request_id")),
         )
-        return ask(Request("publish", "Publish", message.SerializeToString(), replies.to_nothing, flow_id))
+        return ask_carrying(message, lambda body: Request("publish", "Publish", body, replies.to_nothing, flow_id))
 
     def list_channel_messages(
         self, flow_id: str, channel: AnyChannel, instance: Sequence[str]
@@ -231,7 +237,7 @@ class Verbs:
                 )
             )
             for item in page.messages:
-                value = decode_value(codec, item.value, place)
+                value = decode_value(codec, (yield from load(item.value)), place)
                 found.append(PendingMessage(item.message_id, value, from_instant_ms(item.published_at)))
             has_more = page.has_more
         return found
@@ -335,7 +341,10 @@ class Verbs:
             return Request("wait_for_flow", "WaitForFlow", body, decode, flow_id, budget_s=budget_s)
 
         reply = yield from poll(make_request, lambda reply: reply.is_terminal, timeout_s)
-        return replies.to_flow_result(reply, self._registry.codecs)
+        if self._load_later is None:
+            for output in reply.completions:
+                output.value = yield from load(output.value)
+        return replies.to_flow_result(reply, self._registry.codecs, self._load_later)
 
     def wait_for_step_completion(
         self, flow_id: str, step: StepExecutionId, timeout: Duration | None
@@ -398,7 +407,7 @@ class Verbs:
             match.is_instant,
         )
         timeout = None if options is None else options.timeout
-        return asked.conversation(lambda value: decode_value(codec, value, asked.verb), to_seconds(timeout))
+        return _decoded(asked.conversation(to_seconds(timeout)), codec, asked.verb)
 
     def health_check(self) -> Conversation[HealthInfo]:
         """See Client.health_check."""
@@ -421,6 +430,21 @@ class Verbs:
         if chosen is not None:
             return check_name(chosen, "request ID")
         return f"{self._id_prefix}-{next(self._id_numbers)}"
+
+
+def _decoded(asked: Conversation[bytes | None], codec: Codec[Any], place: str) -> Conversation[Any]:
+    """Ask, and give the answer as the value that it is; None for no answer."""
+    value = yield from asked
+    return None if value is None else decode_value(codec, (yield from load(value)), place)
+
+
+def _rpc_output(body: bytes) -> bytes | None:
+    return pb.InvokeRpcReply.FromString(body).output or None
+
+
+def _attribute_value(body: bytes) -> bytes | None:
+    reply = pb.GetAttributeReply.FromString(body)
+    return reply.value if reply.HasField("value") else None
 
 
 def encode_initial_attributes(

@@ -1,6 +1,6 @@
 """One wait for a value of an Attribute, as many polls as it takes [WAITAPI-4, WAITAPI-5]."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -22,10 +22,10 @@ class WaitForAttribute:
     operand: bytes
     is_instant: bool
 
-    def conversation(self, decode: Callable[[bytes], Any], timeout_s: float | None) -> Conversation[Any]:
+    def conversation(self, timeout_s: float | None) -> Conversation[bytes | None]:
         """Poll until a value matches, and give it."""
         reply = yield from poll(self._request, lambda reply: reply.HasField("value"), timeout_s)
-        return decode(reply.value)
+        return reply.value
 
     def _request(self, hold_ms: int, budget_s: float) -> Request[pb.WaitForAttributeReply]:
         message = pb.WaitForAttributeRequest(

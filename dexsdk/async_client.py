@@ -4,11 +4,15 @@ One client may be used from several event loops. A loop that blocks holds up its
 """
 
 from collections.abc import AsyncIterator
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
+from dexsdk._blob_transfer import GrpcBlobTransfer, new_session_key
+from dexsdk._blobs import Blobs
 from dexsdk._callers import LoopCaller
 from dexsdk._carriers import AsyncCarrier, StreamSource
+from dexsdk._conversation import BUDGET_S
 from dexsdk._durations import Duration
 from dexsdk._history_watch import HistoryWatch, iterate
 from dexsdk._names import check_name
@@ -52,9 +56,13 @@ class AsyncClient:
         """Make a client; see Client for the arguments."""
         options = options or ClientOptions()
         self.blob_cache = blob_cache
-        channel = ServerChannel(options.server_address, options.credential, options.tls)
+        open_channel = partial(
+            ServerChannel, options.server_address, options.credential, options.tls, new_session_key()
+        )
+        channel = open_channel()
         self._channel: StreamSource = channel
-        self._caller: AsyncCarrier = LoopCaller(channel)
+        blobs = Blobs(GrpcBlobTransfer(open_channel, BUDGET_S), blob_cache)
+        self._caller: AsyncCarrier = LoopCaller(channel, blobs)
         self._verbs = Verbs(registry)
 
     async def __aenter__(self) -> Self:

@@ -5,11 +5,15 @@ same calls as coroutines.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
+from dexsdk._blob_transfer import GrpcBlobTransfer, new_session_key
+from dexsdk._blobs import Blobs
 from dexsdk._callers import BlockingCaller
 from dexsdk._carriers import BlockingCarrier, StreamSource
+from dexsdk._conversation import BUDGET_S
 from dexsdk._durations import Duration
 from dexsdk._history_watch import HistoryWatch
 from dexsdk._names import check_name
@@ -64,10 +68,14 @@ class Client:
         """
         options = options or ClientOptions()
         self.blob_cache = blob_cache
-        channel = ServerChannel(options.server_address, options.credential, options.tls)
+        open_channel = partial(
+            ServerChannel, options.server_address, options.credential, options.tls, new_session_key()
+        )
+        channel = open_channel()
         self._channel: StreamSource = channel
-        self._caller: BlockingCarrier = BlockingCaller(channel)
-        self._verbs = Verbs(registry)
+        blobs = Blobs(GrpcBlobTransfer(open_channel, BUDGET_S), blob_cache)
+        self._caller: BlockingCarrier = BlockingCaller(channel, blobs)
+        self._verbs = Verbs(registry, load_later=blobs.load)
 
     def __enter__(self) -> Self:
         return self

@@ -1,5 +1,6 @@
 """What calls give back: plain frozen data."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
@@ -45,16 +46,20 @@ class StepCompletion:
     step_type: str
     step_execution_id: str
     value: bytes = field(repr=False)
-    """The encoded output."""
+    """The encoded output, or what stands for a large one until it is decoded."""
     codecs: CodecRegistry = field(repr=False, compare=False)
+    load: Callable[[bytes], bytes] | None = field(default=None, repr=False, compare=False)
+    """Gives a large output from where it lies; None when nothing is there to be loaded."""
 
     def decode(self, value_type: type[T]) -> T:
-        """Give the output as a value.
+        """Give the output as a value; a large one is fetched now, by a Client's calls and in handlers [BLOB-2].
 
         Raises:
             ValueMappingError: it does not fit the type.
+            DexServiceError: it is large and cannot be fetched.
         """
-        value: T = decode_value(self.codecs.resolve(value_type), self.value, f"output of {self.step_execution_id!r}")
+        data = self.value if self.load is None else self.load(self.value)
+        value: T = decode_value(self.codecs.resolve(value_type), data, f"output of {self.step_execution_id!r}")
         return value
 
 

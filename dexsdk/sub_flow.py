@@ -119,12 +119,12 @@ class SubFlow(Condition):
             raise ValueError(f"{call.place}: SubFlow index is {index}, the Wait had {len(children)}")
         child = children[index]
         assert child is not None, "a SubFlow condition has a child"
-        codecs = call.scope.codecs
+        codecs, load = call.scope.codecs, call.load
         return FlowResult(
             FlowStatus(child.status),
             FlowErrorType(child.error_type) if child.error_type else None,
             child.error_message or None,
-            tuple(StepCompletion(*completion, codecs) for completion in child.completions),
+            tuple(StepCompletion(*completion, codecs, load) for completion in child.completions),
         )
 
     @staticmethod

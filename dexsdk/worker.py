@@ -1,12 +1,17 @@
 """Worker and AsyncWorker: a process's end of the pull protocol, with the Flows that it serves."""
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 
+from dexsdk._blob_transfer import GrpcBlobTransfer, new_session_key
+from dexsdk._blobs import Blobs
 from dexsdk._durations import Duration, optional_duration_ms
 from dexsdk._engine import WorkerEngine
 from dexsdk._readiness import PullQueueState, PullRegistrationState
 from dexsdk._registry import Registry
 from dexsdk._runners import LoopRunner, ThreadRunner, find_async_handlers
+from dexsdk._server_channel import ServerChannel
 from dexsdk.blob_cache import BlobCache
 from dexsdk.connection import WorkerOptions
 from dexsdk.errors import FlowDefinitionError
@@ -39,7 +44,10 @@ class Worker:
             names = ", ".join(sorted({f"{flow_type}.{name}" for flow_type, name, _ in coroutines}))
             raise FlowDefinitionError(f"Worker serves sync handlers only, AsyncWorker serves coroutines: {names}")
         self.blob_cache = blob_cache
-        self._engine = new_engine(registry, options, ThreadRunner(registry))
+        options = options or WorkerOptions()
+        open_channel = channel_opener(options)
+        blobs = Blobs(GrpcBlobTransfer(open_channel, None), blob_cache)
+        self._engine = new_engine(registry, options, ThreadRunner(registry, blobs), open_channel, blobs)
 
     @property
     def pull_reserved_rpc_declines(self) -> int:
@@ -109,8 +117,11 @@ class AsyncWorker:
             ValueError: the RPC reserve does not fit the task limit [RES-1].
         """
         self.blob_cache = blob_cache
-        self._runner = LoopRunner(registry)
-        self._engine = new_engine(registry, options, self._runner)
+        options = options or WorkerOptions()
+        open_channel = channel_opener(options)
+        blobs = Blobs(GrpcBlobTransfer(open_channel, None), blob_cache)
+        self._runner = LoopRunner(registry, blobs)
+        self._engine = new_engine(registry, options, self._runner, open_channel, blobs)
 
     @property
     def pull_reserved_rpc_declines(self) -> int:
@@ -152,10 +163,21 @@ class AsyncWorker:
         await self.stop()
 
 
-def new_engine(registry: Registry, options: WorkerOptions | None, runner: ThreadRunner | LoopRunner) -> WorkerEngine:
+def channel_opener(options: WorkerOptions) -> Callable[[], ServerChannel]:
+    """Give what opens connections of one worker, all with the same session key."""
+    return partial(ServerChannel, options.server_address, options.credential, options.tls, new_session_key())
+
+
+def new_engine(
+    registry: Registry,
+    options: WorkerOptions,
+    runner: ThreadRunner | LoopRunner,
+    open_channel: Callable[[], ServerChannel],
+    blobs: Blobs,
+) -> WorkerEngine:
     """Put a runner behind the sessions of a worker."""
     flows = tuple(flow.descriptor() for flow in registry.flows)
-    return WorkerEngine(flows, options or WorkerOptions(), runner)
+    return WorkerEngine(flows, options, runner, open_channel, blobs)
 
 
 def _seconds(timeout: Duration | None) -> float | None:

@@ -13,6 +13,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from dexd.api.batch_stream import BatchStream
+from dexd.api.session_key import session_of
 from dexd.api.status import grpc_code, status_of
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.ports import Abandon, OnAnswer
@@ -28,8 +29,11 @@ RETRY_AFTER_MS: Final = 1_000
 class FlowCalls(Protocol):
     """The unary methods by name; `flow_methods` has the real ones."""
 
-    def begin(self, method: str, body: bytes, on_answer: OnAnswer[bytes]) -> Abandon | None:
-        """Begin a call; `on_answer` gets its answer exactly once, unless it is withdrawn by what this returns."""
+    def begin(self, method: str, body: bytes, on_answer: OnAnswer[bytes], session: bytes) -> Abandon | None:
+        """Begin a call of a session, see `session_key`.
+
+        `on_answer` gets its answer exactly once, unless it is withdrawn by what this returns.
+        """
         ...
 
 
@@ -38,6 +42,7 @@ class ClientSession:
 
     def __init__(self, calls: FlowCalls, context: grpc.aio.ServicerContext[bytes, bytes], *, buffer_bytes: int) -> None:
         self._calls = calls
+        self._uploader = session_of(context)
         self._stream = BatchStream(context, _join, buffer_bytes=buffer_bytes)
         self._open: dict[int, Abandon | None] = {}
         """What abandons each unanswered request, by its id."""
@@ -87,7 +92,7 @@ class ClientSession:
             return
         self._open[request_id] = None
         self._has_answered_all.clear()
-        abandon = self._calls.begin(request.method, request.body, partial(self._answer, request_id))
+        abandon = self._calls.begin(request.method, request.body, partial(self._answer, request_id), self._uploader)
         if request_id in self._open:
             self._open[request_id] = abandon
 

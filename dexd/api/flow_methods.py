@@ -12,6 +12,7 @@ import msgspec
 from google.protobuf.message import DecodeError, Message
 
 from dexd.api.flow_types import FlowTypeDirectory
+from dexd.api.references import References
 from dexd.api.status import internal_error
 from dexd.codec import flow_queries as queries
 from dexd.codec import flow_replies as replies
@@ -62,6 +63,7 @@ class FlowMethods:
         engine: Engine,
         flow_types: FlowTypeDirectory,
         clock: Clock,
+        references: References,
         limits: FlowLimits,
         *,
         mint: Callable[[], Minted] = mint,
@@ -73,6 +75,7 @@ class FlowMethods:
         self._engine = engine
         self._flow_types = flow_types
         self._clock = clock
+        self._references = references
         self._limits = limits
         self._table: dict[str, Method] = {**self._changing_methods(), **self._reading_methods()}
 
@@ -81,13 +84,14 @@ class FlowMethods:
         """Names of all methods."""
         return tuple(self._table)
 
-    def begin(self, method: str, body: bytes, on_answer: OnAnswer[bytes]) -> Abandon | None:
+    def begin(self, method: str, body: bytes, on_answer: OnAnswer[bytes], session: bytes) -> Abandon | None:
         """Begin a call.
 
         Args:
             method: Its name.
             body: The serialized request.
             on_answer: Gets the serialized reply or the refusal exactly once, a refusal perhaps before this returns.
+            session: Who asks, see `session_key`; what it refers to, it must have uploaded [BLOB-3].
 
         Returns:
             What withdraws the call, after which it is not answered any more; None when it cannot be withdrawn.
@@ -96,7 +100,7 @@ class FlowMethods:
         if entry is None:
             on_answer(_unknown_method(method))
             return None
-        request = self.decode(entry.request_type, body)
+        request = self._references.refuse_request(body, session) or self.decode(entry.request_type, body)
         question = request if isinstance(request, Rejection) else self._read(entry, request)
         if isinstance(question, Rejection):
             on_answer(question)

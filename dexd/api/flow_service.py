@@ -10,6 +10,7 @@ import grpc
 from dexd.api.client_session import ClientSession
 from dexd.api.flow_methods import FlowMethods
 from dexd.api.open_calls import OpenCalls
+from dexd.api.session_key import session_of
 from dexd.api.status import abort
 from dexd.codec.flow_queries import to_watch_query
 from dexd.codec.flow_replies import from_entry
@@ -46,14 +47,14 @@ class FlowService:
 
     async def _unary(self, method: str, body: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
         with self._open_calls:
-            answer = await self._answer(method, body)
+            answer = await self._answer(method, body, session_of(context))
             if isinstance(answer, Rejection):
                 await abort(context, answer)
             return answer
 
-    async def _answer(self, method: str, body: bytes) -> bytes | Rejection:
+    async def _answer(self, method: str, body: bytes, session: bytes) -> bytes | Rejection:
         answered: asyncio.Future[bytes | Rejection] = asyncio.get_running_loop().create_future()
-        abandon = self._methods.begin(method, body, partial(_settle, answered))
+        abandon = self._methods.begin(method, body, partial(_settle, answered), session)
         try:
             return await answered
         except asyncio.CancelledError:

@@ -76,6 +76,22 @@ ERROR_TABLE: Final[Mapping[Code, ErrorRow]] = {
         "A value, a message or their sum exceeds a limit; the message names what, its size and the limit.",
         "Send less at once, or keep large data elsewhere and pass a reference.",
     ),
+    Code.BLOB_NOT_UPLOADED: ErrorRow(
+        _S.INVALID_ARGUMENT,
+        "A reference to a large value that this session has not uploaded within the last day, and that was not handed "
+        "to it with the call.",
+        "Upload the value first, under the same dex-session key; the SDK does that by itself.",
+    ),
+    Code.BLOB_MISMATCH: ErrorRow(
+        _S.INVALID_ARGUMENT,
+        "The bytes of an upload have another SHA-256 or another number than was announced.",
+        "Correct the client library; nothing was stored.",
+    ),
+    Code.BLOB_NOT_FOUND: ErrorRow(
+        _S.NOT_FOUND,
+        "No large value of that digest is stored.",
+        "The last Flow that referred to it was deleted, or nobody ever did within a day of its upload.",
+    ),
     Code.CHANNEL_FULL: ErrorRow(
         _S.RESOURCE_EXHAUSTED,
         "The execution's unconsumed messages reached their limit.",

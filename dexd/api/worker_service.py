@@ -14,6 +14,8 @@ import structlog
 from dexd.api.batch_stream import BatchStream, cancel_and_wait
 from dexd.api.flow_types import FlowTypeDirectory
 from dexd.api.open_calls import OpenCalls
+from dexd.api.references import References
+from dexd.api.session_key import session_of
 from dexd.api.status import abort, status_name
 from dexd.codec.hello import Opening, decode_opening
 from dexd.codec.outbound import EffectEncoder, FrameBlock, SessionTerms, join_blocks
@@ -43,10 +45,12 @@ class WorkerService:
         engine: Engine,
         flow_types: FlowTypeDirectory,
         open_calls: OpenCalls,
+        references: References,
         terms: SessionTerms,
         limits: SessionLimits,
     ) -> None:
         self._engine = engine
+        self._references = references
         self._open_calls = open_calls
         self._flow_types = flow_types
         self._terms = terms
@@ -59,7 +63,9 @@ class WorkerService:
 
     async def _session(self, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
         with self._open_calls:
-            session = WorkerSession(self._engine, self._flow_types, self._terms, self._limits, context)
+            session = WorkerSession(
+                self._engine, self._flow_types, self._references, self._terms, self._limits, context
+            )
             rejection = await session.serve(requests)
             if rejection is not None:
                 await abort(context, rejection)
@@ -72,12 +78,15 @@ class WorkerSession:
         self,
         engine: Engine,
         flow_types: FlowTypeDirectory,
+        references: References,
         terms: SessionTerms,
         limits: SessionLimits,
         context: grpc.aio.ServicerContext[bytes, bytes],
     ) -> None:
         self._engine = engine
         self._flow_types = flow_types
+        self._references = references
+        self._uploader = session_of(context)
         self._terms = terms
         self._limits = limits
         self._stream: BatchStream[FrameBlock] = BatchStream(context, join_blocks, buffer_bytes=limits.buffer_bytes)
@@ -108,6 +117,7 @@ class WorkerSession:
         if self._stream.is_full:
             effects = self._decline_assignments(effects)
         encoded = self._encoder.encode(effects)
+        self._references.note_handed_out((block.data for block in encoded.blocks), effects)
         for block in encoded.blocks:
             self._stream.send(block, len(block.data))
         if encoded.undeliverable:
@@ -123,31 +133,33 @@ class WorkerSession:
             if isinstance(opening, Rejection):
                 self._stream.end(opening)
             else:
-                self._open(opening)
+                self._open(opening, message)
             break
         async for message in requests:
             await self._engine.room()
             yield message
 
-    def _open(self, opening: Opening) -> None:
+    def _open(self, opening: Opening, message: bytes) -> None:
         command = opening.command
         self._encoder = EffectEncoder(self._terms, opening.protocol, status_name)
         self._flow_types.learn(opening.start_steps)
         self._log = self._log.bind(worker_id=command.worker_id, incarnation=command.incarnation)
         self._log.info("worker_session_opened", sdk=command.sdk, flow_types=len(command.flows))
         self._engine.post([command])
-        self._post(opening.rest)
+        if command.running:
+            self._references.note_resumed(command)
+        self._post(opening.rest, message)
 
     def _take(self, message: bytes) -> None:
-        self._post(decode_batch(message, self._session_id, frame_bytes_max=self._terms.max_frame_bytes))
+        self._post(decode_batch(message, self._session_id, frame_bytes_max=self._terms.max_frame_bytes), message)
 
-    def _post(self, received: Received) -> None:
+    def _post(self, received: Received, message: bytes) -> None:
         if received.skipped:
             # Once per session: a broken peer must not fill the log. The total is told at the end.
             if not self._skipped:
                 self._log.warning("frames_skipped", first_count=received.skipped)
             self._skipped += received.skipped
-        self._engine.post(received.commands)
+        self._engine.post(self._references.check_results(message, received.commands, self._uploader))
 
     def _decline_assignments(self, effects: list[SessionEffect]) -> list[SessionEffect]:
         """Answer in the worker's place that it has no capacity, so that the calls go elsewhere [WIRE-6]."""

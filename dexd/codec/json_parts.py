@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from dexd.core.blobs import reference_of
 from dexd.core.values import ConditionResult, RequestRecord
 
 Json: TypeAlias = Any
@@ -59,6 +60,10 @@ def show_value(value: bytes | None) -> Json:
     """Splice a user's value in as the JSON it is; no value at all is null."""
     if not value:
         return None
+    reference = reference_of(value)
+    if reference is not None:
+        # As every reader of histories knows large values; `dex ... --full` puts the value itself in its place.
+        return {"$blob": {"sha256": reference.digest.hex(), "size": reference.size}}
     try:
         value.decode()
         return _json_checker.decode(value)

@@ -97,6 +97,8 @@ INLINE_VALUE_BYTES_MAX = 64 * 1024
 """Attribute values above it travel as references [ATTR-7]."""
 INLINE_MAP_VALUES_BYTES_MAX = 1024 * 1024
 """Values of AttributeMaps in one snapshot; what is beyond travels as references [ATTR-7]."""
+UPLOAD_REMEMBERED_MS = 86_400_000
+"""How long a large value that nothing refers to is kept, and who uploaded it remembered [BLOB-4]."""
 FETCH_BYTES_MAX = 1024 * 1024
 FETCH_MESSAGES_MAX = 1_000
 """What one answer to a handler that fetches holds at most; a larger message goes alone."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from dexd.codec.event_codec import append_stored
 from dexd.codec.state_codec import to_snapshot, to_stream_snapshot
+from dexd.core.blobs import REFERENCE_MARK, references_in
 from dexd.core.effects import Effect
 from dexd.core.flow.state import RunState
 from dexd.core.ids import RunId
@@ -12,7 +13,17 @@ from dexd.core.outcome import RecordedEvent, RecordedStreamEvent
 from dexd.core.rejections import Rejection
 from dexd.core.streams import StreamState, summary_of
 from dexd.engine.ports import OnAnswer
-from dexd.log.event_log import Batch, Removal, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
+from dexd.log.event_log import (
+    Batch,
+    BlobRow,
+    Removal,
+    RunRow,
+    Snapshot,
+    StoredEvent,
+    StreamRow,
+    TimerRow,
+    UploadRow,
+)
 from dexd.log.parking import ParkingRow
 
 
@@ -35,6 +46,8 @@ class OpenBatch:
         "snapshots",
         "streams",
         "timers",
+        "uploads",
+        "uploads_until",
     )
 
     def __init__(self, expected_seq: int) -> None:
@@ -51,6 +64,10 @@ class OpenBatch:
         self.timers: dict[tuple[int, str], TimerRow] = {}
         self.streams: dict[int, StreamRow] = {}
         """Rows of streams that are not runs'."""
+        self.uploads: list[UploadRow] = []
+        """Large values that sessions have shown to have; whoever has shown one waits for the commit."""
+        self.uploads_until = 0
+        """Uploads of before this instant are to be forgotten."""
         self.closed: list[RunState] = []
         """Runs that ended; they may leave memory after the commit."""
         self.leaving: dict[RunId, Removal] = {}
@@ -68,7 +85,15 @@ class OpenBatch:
     @property
     def needs_commit(self) -> bool:
         """Whether it must go through the log before anything of it is released."""
-        return bool(self.events or self.is_check or self.parking or self.leaving or self.forget_ordinals_until)
+        return bool(
+            self.events
+            or self.is_check
+            or self.parking
+            or self.leaving
+            or self.forget_ordinals_until
+            or self.uploads
+            or self.uploads_until
+        )
 
     def record(self, events: Sequence[RecordedEvent | RecordedStreamEvent]) -> None:
         """Append events."""
@@ -117,12 +142,25 @@ class OpenBatch:
             list(self.leaving.values()),
             self.forget_ordinals_until,
             parking=list(self.parking.values()),
+            blobs=blob_rows(self.events),
+            uploads=self.uploads,
+            uploads_until=self.uploads_until,
         )
 
     def refuse(self, rejection: Rejection) -> None:
         """Nothing of it was written: refuse whoever waits for an answer."""
         for on_answer, _ in self.answers:
             on_answer(rejection)
+
+
+def blob_rows(events: Sequence[StoredEvent]) -> list[BlobRow]:
+    """Which large values events refer to; a search in their encoded form, because hardly any does [BLOB-4]."""
+    return [
+        BlobRow(event.stream_id, reference.digest, reference.size)
+        for event in events
+        if REFERENCE_MARK in event.payload
+        for reference in references_in(event.payload)
+    ]
 
 
 def row_of(run: RunState) -> RunRow:

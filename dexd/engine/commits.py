@@ -17,6 +17,7 @@ from dexd.engine.ports import (
 )
 from dexd.engine.system import stopwatch_ms
 from dexd.log.errors import LogError
+from dexd.log.event_log import UploadRow
 
 
 class Commits:
@@ -124,6 +125,16 @@ class Commits:
         self.open.is_check = True
         self.open.answers.append((on_answer, None))
         self.hand_over()
+
+    def note_upload(self, row: UploadRow, on_answer: OnAnswer[None]) -> None:
+        """Answer when it is durable that the session has the value [BLOB-3]."""
+        self.open.uploads.append(row)
+        self.open.answers.append((on_answer, None))
+        self.hand_over()
+
+    def forget_uploads(self, until: int) -> None:
+        """Forget, with the next commit, the uploads of before an instant."""
+        self.open.uploads_until = until
 
     def discard(self, last_seq: int) -> list[OpenBatch]:
         """Take out everything that is not committed, and go on after that sequence number."""

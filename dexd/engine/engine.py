@@ -48,7 +48,7 @@ from dexd.engine.system import stopwatch_ms
 from dexd.engine.timekeeper import Timekeeper
 from dexd.engine.waits import Waits
 from dexd.log.errors import LogError, LogFullError, LogUnavailableError
-from dexd.log.event_log import EventLog, RunRow
+from dexd.log.event_log import EventLog, RunRow, UploadRow
 from dexd.log.reading import InlinePages, LogPages
 
 DRAIN_COMMANDS_MAX = 256
@@ -207,6 +207,17 @@ class Engine:
         begun_ms = stopwatch_ms()
         self._commits.check(partial(_resolve, checked))
         return await checked or stopwatch_ms() - begun_ms
+
+    def note_upload(self, row: UploadRow, on_answer: OnAnswer[None]) -> None:
+        """Note that a session has a large value; answered when that is durable [BLOB-3]."""
+        if self._refusal is not None:
+            on_answer(self._refusal)
+        else:
+            self._commits.note_upload(row, on_answer)
+
+    def forget_uploads(self, until: int) -> None:
+        """Forget, some time, the uploads of before an instant."""
+        self._commits.forget_uploads(until)
 
     @property
     def health(self) -> Health:

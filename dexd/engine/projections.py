@@ -14,11 +14,11 @@ from dexd.codec.state_codec import to_snapshot, to_stream_snapshot
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.state import RunState
 from dexd.core.streams import StreamState, evolve_stream
-from dexd.engine.batch import row_of, row_of_stream
+from dexd.engine.batch import blob_rows, row_of, row_of_stream
 from dexd.engine.pending_timers import timer_rows
 from dexd.engine.recovery import PAGE_EVENTS, all_events
 from dexd.log.errors import LogDamagedError
-from dexd.log.event_log import EventLog, Projections, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
+from dexd.log.event_log import BlobRow, EventLog, Projections, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
 
 PROJECTION_VERSION = 1
 """Raised whenever rows get other content than before for the same events."""
@@ -70,7 +70,8 @@ def rebuild_projections(log: EventLog, advance: Callable[[int], None]) -> Rebuil
     snapshots: list[Snapshot] = []
     streams: list[StreamRow] = []
     events = 0
-    for stream_id, version in _stream_lengths(log, advance).items():
+    blobs: list[BlobRow] = []
+    for stream_id, version in _stream_lengths(log, blobs, advance).items():
         events += version
         advance(version)
         if not is_of_run(log.read_stream(stream_id, 1, 1)[0]):
@@ -84,18 +85,22 @@ def rebuild_projections(log: EventLog, advance: Callable[[int], None]) -> Rebuil
         timers += timer_rows(run)
         if run.is_open and run.version >= SNAPSHOT_FROM_EVENTS:
             snapshots.append(to_snapshot(run))
-    log.replace_projections(Projections(PROJECTION_VERSION, runs, snapshots, timers, streams))
+    log.replace_projections(Projections(PROJECTION_VERSION, runs, snapshots, timers, streams, blobs=blobs))
     return Rebuilt(events, len(runs), len(timers), len(snapshots), len(streams))
 
 
-def _stream_lengths(log: EventLog, advance: Callable[[int], None]) -> dict[int, int]:
-    """Every retained stream with its number of events, in the order of their first event."""
+def _stream_lengths(log: EventLog, blobs: list[BlobRow], advance: Callable[[int], None]) -> dict[int, int]:
+    """Every retained stream with its number of events, in the order of their first event.
+
+    Adds the large values that their events refer to.
+    """
     leaving = frozenset(log.streams_leaving())
     lengths: dict[int, int] = {}
     for page in _pages(log):
         for stored in page:
             if stored.stream_id not in leaving:
                 lengths[stored.stream_id] = stored.version
+        blobs += [row for row in blob_rows(page) if row.stream_id not in leaving]
         advance(len(page))
     return lengths
 

@@ -1,6 +1,7 @@
 """The only place with clocks and randomness: server time and everything that is minted [ARCH-1, TIMER-6]."""
 
 import random
+import secrets
 import time
 from collections.abc import Callable
 
@@ -65,6 +66,11 @@ def _ordered_token() -> str:
     events of a short Flow.
     """
     return f"{time.time_ns() // NS_PER_MS:012x}{_draws.getrandbits(80):020x}"
+
+
+def draw_below(bound: int) -> int:
+    """Draw a number that nobody can foresee."""
+    return secrets.randbelow(bound)
 
 
 class SeededMint:

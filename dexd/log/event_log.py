@@ -70,6 +70,23 @@ class TimerRow(msgspec.Struct, frozen=True, gc=False):
     """0 takes the row away."""
 
 
+class BlobRow(msgspec.Struct, frozen=True, gc=False):
+    """Projection: events of a stream refer to a large value, which is kept as long as any does [BLOB-4]."""
+
+    stream_id: int
+    digest: bytes
+    size: int
+
+
+class UploadRow(msgspec.Struct, frozen=True, gc=False):
+    """A session has shown that it has a large value, and may refer to it [BLOB-3]. Derived from nothing."""
+
+    session: bytes
+    """Digest of the session's key."""
+    digest: bytes
+    at: int
+
+
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
     """Folded state of a stream at a version; replaces the stream's older snapshot."""
 
@@ -128,6 +145,12 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     """Streams of this batch that come from another log, with that one's instants."""
     parking: Sequence[ParkingRow] = ()
     """Runs that are parked from now on, or are not any more; at most one per run."""
+    blobs: Sequence[BlobRow] = ()
+    """Rows to insert unless they exist; the same one may come several times."""
+    uploads: Sequence[UploadRow] = ()
+    """Rows to put in place of those of the same session and value."""
+    uploads_until: int = 0
+    """Uploads of before this instant are forgotten first."""
 
 
 class Projections(msgspec.Struct, frozen=True, gc=False):
@@ -140,6 +163,7 @@ class Projections(msgspec.Struct, frozen=True, gc=False):
     timers: Sequence[TimerRow]
     streams: Sequence[StreamRow] = ()
     parking: Sequence[ParkingRow] = ()
+    blobs: Sequence[BlobRow] = ()
 
 
 class StoredStream(msgspec.Struct, frozen=True, gc=False):
@@ -302,6 +326,18 @@ class EventLog(ParkedRuns, Protocol):
 
     def list_streams(self, kind: str, before_stream_id: int, limit: int) -> Sequence[StreamRow]:
         """Rows of a kind, newest first, with a smaller stream ID; 0 starts at the newest."""
+        ...
+
+    def refers_to(self, run_id: str, digest: bytes) -> bool:
+        """Whether events of a run refer to a large value."""
+        ...
+
+    def blobs_in_use(self, digests: Sequence[bytes]) -> frozenset[bytes]:
+        """Which of these large values any event refers to."""
+        ...
+
+    def was_uploaded(self, session: bytes, digest: bytes) -> bool:
+        """Whether there is an upload row of that session and value."""
         ...
 
     def read_stream(

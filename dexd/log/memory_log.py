@@ -13,6 +13,7 @@ from dexd.log.errors import SequenceConflictError
 from dexd.log.event_log import (
     ORDINALS_FORGOTTEN_MAX,
     Batch,
+    BlobRow,
     ListedRun,
     Projections,
     Removal,
@@ -45,6 +46,10 @@ class MemoryLog:
         self._others: dict[int, StreamRow] = {}
         """Rows of streams that are not runs', by stream."""
         self._parked: dict[int, ParkingRow] = {}
+        self._blobs: dict[int, dict[bytes, BlobRow]] = {}
+        """Large values that each stream refers to."""
+        self._uploads: dict[tuple[bytes, bytes], int] = {}
+        """When each session uploaded each large value."""
         self._projection_version = 0
         self._last_seq = 0
         self._last_stream_id = 0
@@ -87,11 +92,12 @@ class MemoryLog:
 
     def replace_projections(self, projections: Projections) -> None:
         self._runs, self._stream_ids, self._flows, self._snapshots, self._timers = {}, {}, {}, {}, {}
-        self._others, self._parked = {}, {}
+        self._others, self._parked, self._blobs = {}, {}, {}
         self._projection_version = projections.version
         self._keep(projections.runs, projections.snapshots, projections.timers)
         self._keep_streams(projections.streams)
         self._park(projections.parking)
+        self._keep_blobs(projections.blobs)
 
     def append(self, batch: Batch) -> None:
         """Check all of the batch before any of it is kept, which is what makes it atomic."""
@@ -110,6 +116,10 @@ class MemoryLog:
         self._park(batch.parking)
         self._imported.update(dict.fromkeys(batch.imported))
         self._forget_ordinals(batch.forget_ordinals_until)
+        self._keep_blobs(batch.blobs)
+        if batch.uploads_until:
+            self._uploads = {key: at for key, at in self._uploads.items() if at >= batch.uploads_until}
+        self._uploads.update({(row.session, row.digest): row.at for row in batch.uploads})
         for removal in batch.removals:
             self._take_out(removal)
         for removal in batch.removals:
@@ -205,6 +215,16 @@ class MemoryLog:
         rows = (row for row in self._newest_streams(kind) if not before_stream_id or row.stream_id < before_stream_id)
         return list(islice(rows, limit))
 
+    def refers_to(self, run_id: str, digest: bytes) -> bool:
+        return digest in self._blobs.get(self._stream_ids.get(run_id, 0), ())
+
+    def blobs_in_use(self, digests: Sequence[bytes]) -> frozenset[bytes]:
+        in_use = {digest for of_stream in self._blobs.values() for digest in of_stream}
+        return frozenset(digest for digest in digests if digest in in_use)
+
+    def was_uploaded(self, session: bytes, digest: bytes) -> bool:
+        return (session, digest) in self._uploads
+
     def read_stream(
         self, stream_id: int, from_version: int, limit: int, types: Iterable[str] = ()
     ) -> Sequence[StoredEvent]:
@@ -225,6 +245,7 @@ class MemoryLog:
         self._snapshots.pop(stream_id, None)
         self._timers.pop(stream_id, None)
         self._imported.pop(stream_id, None)
+        self._blobs.pop(stream_id, None)
         row = self._runs.pop(stream_id, None)
         if row is None:
             return
@@ -295,6 +316,10 @@ class MemoryLog:
             self._parked.pop(row.stream_id, None)
             if row.is_parked and row.stream_id in self._runs:
                 self._parked[row.stream_id] = row
+
+    def _keep_blobs(self, blobs: Iterable[BlobRow]) -> None:
+        for row in blobs:
+            self._blobs.setdefault(row.stream_id, {})[row.digest] = row
 
     def _keep_run(self, row: RunRow) -> None:
         if row.stream_id not in self._runs:

@@ -16,6 +16,8 @@ _SNAPSHOT = "stream_id, version, state_version, payload"
 _TIMER = "stream_id, step_execution_id, at"
 _STREAM = "stream_id, kind, name, status, created_at, is_closed"
 _CHILD_WAIT = "stream_id, run_id, step_execution_id, number, child_flow_id, execution_id"
+_BLOB = "stream_id, digest, size"
+_UPLOAD = "session, digest, at"
 
 # ---- transactions and writing ---------------------------------------------------------------------------------------
 
@@ -92,12 +94,27 @@ def remove_timers(rows: int) -> str:
     return f"DELETE FROM pending_timers WHERE (stream_id, step_execution_id) IN (VALUES {keys})"
 
 
+@cache
+def put_blobs(rows: int) -> str:
+    """Note which large values streams refer to; what is noted stays."""
+    return f"INSERT OR IGNORE INTO blobs ({_BLOB}) VALUES {_placeholders(3, rows)}"
+
+
+@cache
+def put_uploads(rows: int) -> str:
+    """Note which sessions have uploaded which large values, and when last."""
+    return f"INSERT OR REPLACE INTO uploads ({_UPLOAD}) VALUES {_placeholders(3, rows)}"
+
+
+FORGET_UPLOADS = "DELETE FROM uploads WHERE at < ?"
+
 REMOVE_PROJECTIONS = (
     "DELETE FROM runs",
     "DELETE FROM snapshots",
     "DELETE FROM pending_timers",
     "DELETE FROM parked_waits",
     "DELETE FROM streams",
+    "DELETE FROM blobs",
 )
 NOTE_PROJECTIONS = "UPDATE projections SET version = ?"
 
@@ -128,6 +145,7 @@ REMOVE_RUNS = (
     f"DELETE FROM snapshots WHERE stream_id IN {_REMOVED}",
     f"DELETE FROM pending_timers WHERE stream_id IN {_REMOVED}",
     f"DELETE FROM imports WHERE stream_id IN {_REMOVED}",
+    f"DELETE FROM blobs WHERE stream_id IN {_REMOVED}",
     """
     INSERT INTO ordinals (flow_id, ordinal, expires_at)
     SELECT value ->> 1, max(value ->> 2), value ->> 3 FROM json_each(?) AS removal
@@ -312,6 +330,20 @@ LIST_STREAMS = f"""
     WHERE kind = ? AND stream_id < coalesce(nullif(?, 0), 9223372036854775807)
     ORDER BY stream_id DESC LIMIT ?
 """
+
+# ---- large values ------------------------------------------------------------------------------------------------
+
+REFERS_TO = """
+    SELECT 1 FROM runs JOIN blobs ON blobs.stream_id = runs.stream_id WHERE runs.run_id = ? AND blobs.digest = ?
+"""
+WAS_UPLOADED = "SELECT 1 FROM uploads WHERE session = ? AND digest = ?"
+
+
+@cache
+def blobs_in_use(digests: int) -> str:
+    """Which of so many values any stream refers to."""
+    return f"SELECT DISTINCT digest FROM blobs INDEXED BY blobs_by_digest WHERE digest IN ({', '.join('?' * digests)})"
+
 
 # ---- parked runs -------------------------------------------------------------------------------------------------
 

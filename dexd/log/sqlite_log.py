@@ -73,6 +73,7 @@ class SqliteLog(SqliteReader):
         statements += _inserts(queries.put_timers, projections.timers)
         statements += _inserts(queries.put_streams, projections.streams)
         statements += parking_statements(projections.parking)
+        statements += _inserts(queries.put_blobs, projections.blobs)
         statements.append((queries.NOTE_PROJECTIONS, (projections.version,)))
         try:
             self._write(statements)
@@ -174,6 +175,12 @@ def _statements(batch: Batch) -> Iterator[Statement]:
         yield from parking_statements(batch.parking)
     if batch.forget_ordinals_until:
         yield queries.FORGET_ORDINALS, (batch.forget_ordinals_until, ORDINALS_FORGOTTEN_MAX)
+    if batch.blobs:
+        yield from _inserts(queries.put_blobs, batch.blobs)
+    if batch.uploads_until:
+        yield queries.FORGET_UPLOADS, (batch.uploads_until,)
+    if batch.uploads:
+        yield from _inserts(queries.put_uploads, batch.uploads)
     if batch.removals:
         yield from _goodbyes(batch.removals)
 

@@ -155,6 +155,15 @@ class SqliteReader(ParkingReader):
         rows = self._rows(queries.LIST_STREAMS, (kind, before_stream_id, limit))
         return [_stream_row(row) for row in rows]
 
+    def refers_to(self, run_id: str, digest: bytes) -> bool:
+        return bool(self._rows(queries.REFERS_TO, (run_id, digest)))
+
+    def blobs_in_use(self, digests: Sequence[bytes]) -> frozenset[bytes]:
+        return frozenset(row[0] for row in self._rows(queries.blobs_in_use(len(digests)), digests))
+
+    def was_uploaded(self, session: bytes, digest: bytes) -> bool:
+        return bool(self._rows(queries.WAS_UPLOADED, (session, digest)))
+
     def read_stream(
         self, stream_id: int, from_version: int, limit: int, types: Iterable[str] = ()
     ) -> Sequence[StoredEvent]:

@@ -5,6 +5,7 @@ Polls are held in real time, because they belong to the client and not to the Fl
 """
 
 import asyncio
+import hashlib
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -16,7 +17,9 @@ from google.rpc.status_pb2 import Status
 
 from dexd.api.flow_methods import FlowLimits, FlowMethods
 from dexd.api.flow_types import FlowTypeDirectory
+from dexd.api.references import References
 from dexd.api.status import grpc_code, status_of
+from dexd.blobs.memory_store import MemoryBlobStore
 from dexd.codec.flow_queries import to_watch_query
 from dexd.codec.flow_replies import from_entry
 from dexd.config import ServerConfig
@@ -24,15 +27,18 @@ from dexd.core.rejections import Rejection
 from dexd.engine.engine import Engine
 from dexd.engine.system import SeededMint
 from dexd.log.errors import LogError
-from dexd.log.event_log import Batch
+from dexd.log.event_log import Batch, UploadRow
 from dexd.log.memory_log import MemoryLog
 from dexd.virtual.clock import VirtualClock
-from dexd.virtual.worker_session import NEVER_MS, VirtualSession
+from dexd.virtual.worker_session import NEVER_MS, WORKER, VirtualSession
 from dexpb.v1 import admin_service_pb2 as admin_pb
 from dexpb.v1 import flow_service_pb2 as pb
 
 OnAnswer: TypeAlias = Callable[[bytes, int, bytes], None]
 """Takes body, gRPC status code and google.rpc.Status; code 0 says that the body is the answer."""
+
+CLIENT: Final = b"test-client"
+"""Who uploads and refers, of the two that there are [BLOB-3]."""
 
 UNAVAILABLE: Final = 14
 GONE: Final = Status(code=UNAVAILABLE, message="the server crashed").SerializeToString()
@@ -61,7 +67,14 @@ class _Writer:
 class _Life:
     """What dies in a crash."""
 
-    def __init__(self, log: MemoryLog, clock: VirtualClock, mint: SeededMint, on_fatal: Callable[[Any], None]) -> None:
+    def __init__(
+        self,
+        log: MemoryLog,
+        blobs: MemoryBlobStore,
+        clock: VirtualClock,
+        mint: SeededMint,
+        on_fatal: Callable[[Any], None],
+    ) -> None:
         config = ServerConfig()
         self.writer = _Writer(log)
         self.flow_types = FlowTypeDirectory()
@@ -70,8 +83,15 @@ class _Life:
         )
         self.engine = Engine(log, self.writer, clock, kernel, on_fatal=on_fatal, call_later=clock.call_later)
         limits = FlowLimits(config.api.max_message_bytes, NEVER_MS, config.flow.rpc_timeout_ms)
+        self.references = References(blobs, log)
         self.methods = FlowMethods(
-            self.engine, self.flow_types, clock, limits, mint=mint.mint, mint_request_id=mint.request_id
+            self.engine,
+            self.flow_types,
+            clock,
+            self.references,
+            limits,
+            mint=mint.mint,
+            mint_request_id=mint.request_id,
         )
         self.sessions: list[VirtualSession] = []
         self.watches: dict[asyncio.Task[None], OnAnswer] = {}
@@ -97,6 +117,7 @@ class VirtualServer:
         """Why the engine ended by itself: a bug of the server [ARCH-7]."""
         self._start_at = start_at
         self._log = MemoryLog()
+        self._blobs = MemoryBlobStore()
         self._clock = VirtualClock(start_at)
         self._mint = SeededMint(seed)
         self._calls: dict[int, _Call] = {}
@@ -132,7 +153,7 @@ class VirtualServer:
     def recover(self) -> None:
         """Read the log and serve; what became due meanwhile happens now. No effect on a server that is up."""
         if self._life is None:
-            self._life = _Life(self._log, self._clock, self._mint, self._on_fatal)
+            self._life = _Life(self._log, self._blobs, self._clock, self._mint, self._on_fatal)
             self._life.engine.start()
 
     def _on_fatal(self, error: BaseException) -> None:
@@ -201,7 +222,7 @@ class VirtualServer:
 
     def _ask(self, number: int, call: _Call, method: str, body: bytes) -> None:
         assert self._life is not None, "no call is open while the server is down"
-        call.abandon = self._life.methods.begin(method, body, lambda answer: self._answer(number, answer))
+        call.abandon = self._life.methods.begin(method, body, lambda answer: self._answer(number, answer), CLIENT)
 
     def _answer(self, number: int, answer: bytes | Rejection) -> None:
         call = self._calls.pop(number, None)
@@ -254,6 +275,33 @@ class VirtualServer:
             version=version("dexd"),
         ).SerializeToString()
 
+    # ---- large values ----
+
+    @property
+    def blob_threshold_bytes(self) -> int:
+        """Values of more bytes are uploaded."""
+        return ServerConfig().blob.threshold_bytes
+
+    @property
+    def blob_bytes_max(self) -> int:
+        """Largest value that is taken."""
+        return ServerConfig().blob.max_bytes
+
+    def upload(self, data: bytes, *, is_worker: bool) -> None:
+        """Keep a large value, and that the worker or client has it; works while the server is down, as its disk does.
+
+        Call it on the loop.
+        """
+        digest = hashlib.sha256(data).digest()
+        self._blobs.put(digest, data, self.now())
+        row = UploadRow(WORKER if is_worker else CLIENT, digest, self.now())
+        self._log.append(Batch(self._log.last_seq, (), uploads=(row,)))
+
+    def download(self, digest: bytes) -> bytes | None:
+        """Give a large value, from any thread; None if there is none of that SHA-256."""
+        size = self._blobs.size_of(digest)
+        return None if size is None else self._blobs.read(digest, 0, size)
+
     # ---- workers ----
 
     def open_session(self, deliver: Callable[[bytes], None], on_ended: Callable[[str], None]) -> VirtualSession | None:
@@ -266,7 +314,7 @@ class VirtualServer:
         life = self._life
         if life is None:
             return None
-        session = VirtualSession(life.engine, life.flow_types, deliver, on_ended)
+        session = VirtualSession(life.engine, life.flow_types, life.references, deliver, on_ended)
         life.sessions.append(session)
         return session
 

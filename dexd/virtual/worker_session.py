@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from dexd.api.flow_types import FlowTypeDirectory
+from dexd.api.references import References
 from dexd.api.status import status_name
 from dexd.codec.hello import decode_opening
 from dexd.codec.outbound import EffectEncoder, SessionTerms, join_blocks
@@ -11,6 +12,9 @@ from dexd.codec.wire import decode_batch
 from dexd.core.effects import EndSession, SessionEffect
 from dexd.core.rejections import Rejection
 from dexd.engine.engine import Engine
+
+WORKER: Final = b"test-worker"
+"""Who uploads and refers here [BLOB-3]."""
 
 NEVER_MS: Final = 10**15
 """Longer than any duration of the product [TIMER-2]: nobody watches a worker that lives in the same process."""
@@ -30,11 +34,13 @@ class VirtualSession:
         self,
         engine: Engine,
         flow_types: FlowTypeDirectory,
+        references: References,
         deliver: Callable[[bytes], None],
         on_ended: Callable[[str], None],
     ) -> None:
         self._engine: Engine | None = engine
         self._flow_types = flow_types
+        self._references = references
         self._deliver = deliver
         self._on_ended = on_ended
         self._session_id = engine.open_session(self)
@@ -46,7 +52,8 @@ class VirtualSession:
         if engine is None:
             return
         if self._encoder is not None:
-            engine.post(decode_batch(message, self._session_id, frame_bytes_max=TERMS.max_frame_bytes).commands)
+            received = decode_batch(message, self._session_id, frame_bytes_max=TERMS.max_frame_bytes)
+            engine.post(self._references.check_results(message, received.commands, WORKER))
             return
         opening = decode_opening(message, self._session_id)
         if isinstance(opening, Rejection):
@@ -54,7 +61,9 @@ class VirtualSession:
             return
         self._encoder = EffectEncoder(TERMS, opening.protocol, status_name)
         self._flow_types.learn(opening.start_steps)
-        engine.post([opening.command, *opening.rest.commands])
+        self._references.note_resumed(opening.command)
+        rest = self._references.check_results(message, opening.rest.commands, WORKER)
+        engine.post([opening.command, *rest])
 
     def break_off(self, reason: str) -> None:
         """The worker is gone without a Goodbye; the server hears of it. Idempotent."""
@@ -72,6 +81,7 @@ class VirtualSession:
         if self._engine is None or self._encoder is None:
             return
         encoded = self._encoder.encode(effects)
+        self._references.note_handed_out((block.data for block in encoded.blocks), effects)
         if encoded.blocks:
             self._deliver(join_blocks(encoded.blocks))
         if encoded.undeliverable:

@@ -6,9 +6,10 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
 
+from dexsdk._blobs import Blobs
 from dexsdk._call import current_call
 from dexsdk._carriers import AsyncCarrier, BlockingCarrier, StreamSource, converse
-from dexsdk._conversation import Answer, Ask, AskOnce, Conversation, Pause, Turn
+from dexsdk._conversation import Answer, Ask, AskOnce, Conversation, Given, Load, Offload, Pause, Turn
 from dexsdk._registry import Registry
 from dexsdk._status import RemoteStatus, status_of_reply
 from dexsdk._verbs import HEALTH_PATH, Verbs
@@ -16,6 +17,7 @@ from dexsdk.async_client import AsyncClient
 from dexsdk.client import Client
 from dexsdk.errors import DexServiceError
 from dexsdk.testing._activity import Activity
+from dexsdk.testing._blobs import InProcessTransfer
 from dexsdk.testing._clockwork import Clockwork
 from dexsdk.testing._server import InProcessServer
 from dexsdk.testing._worker import InProcessWorker
@@ -40,12 +42,12 @@ class InProcessAsyncClient(AsyncClient):
 class InProcessClient(Client):
     """A Client without a connection."""
 
-    def __init__(self, registry: Registry, carrier: BlockingCarrier, streams: StreamSource) -> None:
+    def __init__(self, registry: Registry, carrier: BlockingCarrier, streams: StreamSource, blobs: Blobs) -> None:
         """Take what a connection would be made into."""
         self.blob_cache = None
         self._channel = streams
         self._caller = carrier
-        self._verbs = Verbs(registry, REQUEST_ID_PREFIX)
+        self._verbs = Verbs(registry, REQUEST_ID_PREFIX, blobs.load)
 
 
 class InProcessCarrier:
@@ -66,6 +68,8 @@ class InProcessCarrier:
         self._activity = activity
         self._clockwork = clockwork
         self._worker = worker
+        self.blobs = Blobs(InProcessTransfer(server, is_worker=False), None)
+        """Large values of clients."""
 
     async def carry(self, conversation: Conversation[Result]) -> Result:
         """See AsyncCarrier."""
@@ -84,8 +88,12 @@ class InProcessCarrier:
     async def close(self) -> None:
         """See AsyncCarrier; the environment ends what is open."""
 
-    async def _answer(self, turn: Turn) -> Answer | None:
+    async def _answer(self, turn: Turn) -> Given:
         match turn:
+            case Offload(values=values):
+                return self.blobs.offload(values)
+            case Load(value=value):
+                return self.blobs.load(value)
             case Ask() if current_call.get() is not None:
                 return await self._ask(turn)
             case Ask():

@@ -61,6 +61,20 @@ class InProcessServer(Protocol):
     async def check_health(self) -> bytes | None:
         """Answer AdminService.CheckHealth; None while it is down."""
 
+    @property
+    def blob_threshold_bytes(self) -> int:
+        """Values of more bytes are uploaded."""
+
+    @property
+    def blob_bytes_max(self) -> int:
+        """Largest value that is taken."""
+
+    def upload(self, data: bytes, *, is_worker: bool) -> None:
+        """Keep a large value; on the server's loop, whether it is up or not."""
+
+    def download(self, digest: bytes) -> bytes | None:
+        """Give a large value, from any thread; None if there is none of that SHA-256."""
+
     def open_session(self, deliver: Callable[[bytes], None], on_ended: Callable[[str], None]) -> ServerSession | None:
         """Connect a worker; None while it is down."""
 

@@ -30,7 +30,8 @@ class SyncEnvironment:
         """Wrap an environment that lives on a loop; `start_env_sync` is the way to get one."""
         self._env = env
         self._loop = loop
-        self.client = InProcessClient(env.registry, BlockingInProcessCarrier(env.carrier, loop), env.streams)
+        carrier = BlockingInProcessCarrier(env.carrier, loop)
+        self.client = InProcessClient(env.registry, carrier, env.streams, env.carrier.blobs)
 
     @property
     def now(self) -> datetime:

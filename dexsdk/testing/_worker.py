@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from dexpb.v1 import frames
+from dexsdk._blobs import Blobs
 from dexsdk._call import Call
 from dexsdk._clock import now_ms
 from dexsdk._delivery import Delivery, Ended, Orders
@@ -24,6 +25,7 @@ from dexsdk._slots import Slots
 from dexsdk._wire import decode_batch, encode_batches
 from dexsdk._worker_identity import WorkerIdentity, sdk_version
 from dexsdk.testing._activity import Activity
+from dexsdk.testing._blobs import InProcessTransfer
 from dexsdk.testing._server import InProcessServer, ServerSession
 
 TICK_S: Final = 0.25
@@ -46,7 +48,7 @@ class InProcessWorker:
         flows = tuple(flow.descriptor() for flow in registry.flows)
         identity = WorkerIdentity(WORKER_ID, f"incarnation-{incarnation}", sdk_version(), flows)
         self._session = Session(identity, Slots(TASKS_MAX, 1), Readiness(identity.queues), 1)
-        self._runner = LoopRunner(registry)
+        self._runner = LoopRunner(registry, Blobs(InProcessTransfer(server, is_worker=True), None))
         self._runner.bind(self._loop)
         self._connection: ServerSession | None = None
         self._arrived: deque[tuple[ServerSession | None, bytes]] = deque()

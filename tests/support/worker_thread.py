@@ -4,16 +4,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dexsdk import PullWorkerOptions, Registry, Worker, WorkerOptions
+from dexsdk import BlobCache, PullWorkerOptions, Registry, Worker, WorkerOptions
 
 REGISTERED_S = 10
 
 
 @contextmanager
-def running_worker(registry: Registry, address: str) -> Iterator[None]:
+def running_worker(registry: Registry, address: str, blob_cache: BlobCache | None = None) -> Iterator[None]:
     """Serve while the block runs; every queue is registered when it begins."""
     pull = PullWorkerOptions(max_concurrent_tasks=8, stop_drain_timeout=5)
-    worker = Worker(registry, None, WorkerOptions(server_address=address, pull=pull))
+    worker = Worker(registry, blob_cache, WorkerOptions(server_address=address, pull=pull))
     thread = threading.Thread(target=worker.start)
     thread.start()
     try:

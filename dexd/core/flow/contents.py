@@ -6,6 +6,7 @@ Part of the fold: called by `evolve` only, and as silent and total as it is.
 from collections.abc import Iterable
 from itertools import islice
 
+from dexd.core.blobs import value_bytes
 from dexd.core.config import REQUESTS_REMEMBERED_MAX, REQUESTS_REMEMBERED_MS
 from dexd.core.flow.messages import position_of
 from dexd.core.flow.state import RememberedRequest, RunState, StepExecution
@@ -34,7 +35,7 @@ def enqueue(state: RunState, channel: str, message: Message) -> None:
     """Append a message to a queue."""
     state.channels.setdefault(channel, []).append(message)
     state.pending_count += 1
-    state.pending_bytes += len(message.value)
+    state.pending_bytes += value_bytes(message.value)
 
 
 def dequeue(
@@ -51,7 +52,7 @@ def dequeue(
         for message in queue[:count]:
             taken[message.message_id] = message.value
             state.pending_count -= 1
-            state.pending_bytes -= len(message.value)
+            state.pending_bytes -= value_bytes(message.value)
         if count == len(queue):
             del state.channels[channel]
         else:
@@ -66,7 +67,7 @@ def delete_message(state: RunState, channel: str, message_id: MessageId) -> None
     assert position is not None, "only pending messages are deleted"
     message = queue.pop(position)
     state.pending_count -= 1
-    state.pending_bytes -= len(message.value)
+    state.pending_bytes -= value_bytes(message.value)
     if not queue:
         del state.channels[channel]
 

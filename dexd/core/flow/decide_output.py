@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from dexd.core.blobs import value_bytes
 from dexd.core.config import (
     COMBINATIONS_MAX,
     CONDITIONS_MAX,
@@ -189,7 +190,7 @@ def _invalid_effects(response: Response) -> str:
         return f"{len(response.recorded)} recorded events, the limit is {RECORDED_EVENTS_MAX}"
     if not response.locals:
         return ""
-    locals_bytes = sum(len(value) for _, value in response.locals)
+    locals_bytes = sum(value_bytes(value) for _, value in response.locals)
     if locals_bytes > STEP_LOCALS_BYTES_MAX:
         return f"{locals_bytes} bytes of Step locals, the limit is {STEP_LOCALS_BYTES_MAX}"
     return ""

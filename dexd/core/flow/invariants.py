@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from dexd.core import events as e
+from dexd.core.blobs import value_bytes
 from dexd.core.config import (
     ACCEPTED_REMEMBERED_MAX,
     ACTIVE_STEPS_MAX,
@@ -57,7 +58,7 @@ def _channel_faults(run: RunState) -> Iterator[str]:
     messages = [message for queue in run.channels.values() for message in queue]
     if run.pending_count != len(messages):
         yield f"pending_count is {run.pending_count} with {len(messages)} messages"
-    size = sum(len(message.value) for message in messages)
+    size = sum(value_bytes(message.value) for message in messages)
     if run.pending_bytes != size:
         yield f"pending_bytes is {run.pending_bytes} with {size} bytes"
     for channel, queue in run.channels.items():

@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
+from dexd.core.blobs import value_bytes
 from dexd.core.config import PENDING_BYTES_MAX, PENDING_MESSAGES_MAX
 from dexd.core.events import ChannelMessageDeleted
 from dexd.core.flow.state import RunState
@@ -32,7 +33,7 @@ def refuse_overflow(
     """
     freed = [message for deletion in deletions for message in _messages(run, deletion)]
     count = run.pending_count + len(values) - len(freed)
-    size = run.pending_bytes + sum(map(len, values)) - sum(len(message.value) for message in freed)
+    size = run.pending_bytes + sum(map(value_bytes, values)) - sum(value_bytes(message.value) for message in freed)
     if count > PENDING_MESSAGES_MAX:
         return _overflow(run, "pending messages", count, PENDING_MESSAGES_MAX)
     if size > PENDING_BYTES_MAX:

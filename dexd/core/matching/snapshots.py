@@ -34,7 +34,7 @@ def step_snapshot(run: RunState, step: StepExecution, token: Token) -> CallSnaps
         step.heartbeat,
         0 if options is None else options.heartbeat_timeout_ms or 0,
         tuple(withheld) if withheld else (),
-        options.preload if withheld and options is not None else (),
+        () if options is None else options.preload,
     )
 
 

@@ -45,7 +45,7 @@ class ManualCalls:
         self.abandoned: list[bytes] = []
         self.begun = asyncio.Semaphore(0)
 
-    def begin(self, method: str, body: bytes, on_answer: OnAnswer[bytes]) -> Abandon | None:
+    def begin(self, method: str, body: bytes, on_answer: OnAnswer[bytes], session: bytes) -> Abandon | None:
         if method == "Echo":
             on_answer(body)
             return None
