@@ -11,6 +11,7 @@ import pytest
 from dexd.log.errors import SequenceConflictError
 from dexd.log.event_log import (
     Batch,
+    BlobRow,
     EventLog,
     ListedRun,
     Projections,
@@ -19,6 +20,7 @@ from dexd.log.event_log import (
     Snapshot,
     StoredEvent,
     TimerRow,
+    UploadRow,
 )
 from dexd.log.memory_log import MemoryLog
 from dexd.log.sqlite_log import SqliteLog
@@ -229,6 +231,36 @@ def test_timer_rows_are_kept_replaced_and_taken_away(log: EventLog, author: LogA
     assert [listed.next_deadline for listed in log.list_runs(RunFilter(), 2)] == [0, 60]
 
 
+# ---- large values ------------------------------------------------------------------------------------------------
+
+
+def test_blob_4_references_of_streams_are_kept_with_their_events(restart: Restart) -> None:
+    log = restart()
+    author = LogAuthor(log)
+    author.start(run_row(1))
+    author.start(run_row(2))
+    author.append_large(author.event(1), blobs=[BlobRow(1, b"a", 7), BlobRow(1, b"b", 8), BlobRow(1, b"a", 7)])
+    author.append_large(author.event(2), blobs=[BlobRow(2, b"b", 8)])
+    log = restart()
+    assert log.refers_to("run-1", b"a")
+    assert not log.refers_to("run-2", b"a")
+    assert not log.refers_to("run-9", b"a")
+    assert log.blobs_in_use([b"a", b"b", b"c"]) == {b"a", b"b"}
+    assert log.blobs_in_use([]) == frozenset()
+
+
+def test_blob_3_uploads_of_sessions_are_kept_until_they_are_forgotten(restart: Restart) -> None:
+    log = restart()
+    author = LogAuthor(log)
+    author.append_large(uploads=[UploadRow(b"s", b"a", 50), UploadRow(b"s", b"b", 50)])
+    log = restart()
+    assert log.was_uploaded(b"s", b"a")
+    assert not log.was_uploaded(b"t", b"a")
+    LogAuthor(log).append_large(uploads=[UploadRow(b"s", b"b", 70)], uploads_until=60)
+    assert not log.was_uploaded(b"s", b"a")
+    assert log.was_uploaded(b"s", b"b")
+
+
 # ---- projections made anew ---------------------------------------------------------------------------------------
 
 
@@ -241,9 +273,13 @@ def test_projections_are_replaced_as_a_whole(restart: Restart) -> None:
     author.append(snapshots=[Snapshot(1, 2, 1, b"old")], timers=[timer_row(1, 1, 50)])
     events = list(log.read_all(1, 10))
     rows = [closed(run_row(1)), run_row(2)]
-    log.replace_projections(Projections(4, rows, [Snapshot(2, 1, 1, b"new")], [timer_row(2, 1, 9)]))
+    author.append_large(blobs=[BlobRow(1, b"old", 1)], uploads=[UploadRow(b"s", b"old", 1)])
+    blobs = [BlobRow(1, b"new", 1), BlobRow(2, b"new", 1), BlobRow(1, b"new", 1)]
+    log.replace_projections(Projections(4, rows, [Snapshot(2, 1, 1, b"new")], [timer_row(2, 1, 9)], blobs=blobs))
     log = restart()
     assert log.projection_version == 4
+    assert log.blobs_in_use([b"old", b"new"]) == {b"new"}
+    assert log.was_uploaded(b"s", b"old")
     assert list(log.read_all(1, 10)) == events
     assert list(log.list_runs(RunFilter(), 10)) == [
         ListedRun(rows[1], 0, 9, "run-2"),

@@ -49,7 +49,7 @@ def round_trip(server: ServerProcess, flow_id: str, text: str, cache: BlobCache 
 def test_row_34_large_values_come_out_as_they_went_in_and_lie_in_one_file(
     server: ServerProcess, tmp_path: Path, size: int
 ) -> None:
-    """[BLOB-1, BLOB-2, BLOB-5] Input, message, Attribute, RPC and output, without a cache, with a cold and a warm one."""
+    """[BLOB-1, BLOB-2, BLOB-5] Input, message, Attribute, RPC and output; no cache, a cold and a warm one."""
     text = "0123456789abcdef" * (size // 16)
     round_trip(server, "uncached", text, None)
     cache = open_blob_cache(BlobCacheConfig(tmp_path / "cache", 200 * MB))

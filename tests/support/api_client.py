@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
 import grpc
 import msgspec
@@ -12,11 +12,15 @@ from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
 from dexpb.v1 import frames
+from dexpb.v1.blob_service_pb2 import BlobChunk, BlobDownloadRequest, BlobUpload, BlobUploadReply
+from dexpb.v1.blobs import SESSION_KEY, make_reference, read_reference
 from dexpb.v1.flow_service_pb2 import ClientBatch, ClientRequest, ServerBatch, ServerReply
 from dexpb.v1.worker_service_pb2 import SessionBatch
 
 ReplyType = TypeVar("ReplyType", bound=Message)
 FrameType = TypeVar("FrameType", bound=frames.ServerFrame)
+
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 CALL_TIMEOUT_S = 20
 
@@ -51,8 +55,10 @@ def refusal_of(error: grpc.RpcError) -> RefusedError:
 class ApiClient:
     """Calls to one server."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, session_key: str | None = None) -> None:
+        """`session_key` is what large values are uploaded under [BLOB-3]."""
         self.address = address
+        self.metadata = () if session_key is None else ((SESSION_KEY, session_key),)
         options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
         self.channel = grpc.insecure_channel(address, options=options)
 
@@ -60,7 +66,7 @@ class ApiClient:
         """Make a unary call, e.g. of ``dexpb.v1.FlowService/StartFlow``."""
         try:
             call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self.channel.unary_unary(f"/{path}")
-            return call(body, timeout=timeout)
+            return call(body, timeout=timeout, metadata=self.metadata)
         except grpc.RpcError as error:
             raise refusal_of(error) from error
 
@@ -70,9 +76,11 @@ class ApiClient:
         """Make a unary call with messages."""
         return reply_type.FromString(self.call_bytes(f"dexpb.v1.{service}/{method}", request.SerializeToString()))
 
-    def stream(self, method: str, request: Message, reply_type: type[ReplyType]) -> Iterator[ReplyType]:
+    def stream(
+        self, method: str, request: Message, reply_type: type[ReplyType], service: str = "FlowService"
+    ) -> Iterator[ReplyType]:
         """Make a call that streams its answer."""
-        call: grpc.UnaryStreamMultiCallable[bytes, bytes] = self.channel.unary_stream(f"/dexpb.v1.FlowService/{method}")
+        call: grpc.UnaryStreamMultiCallable[bytes, bytes] = self.channel.unary_stream(f"/dexpb.v1.{service}/{method}")
         try:
             for message in call(request.SerializeToString(), timeout=CALL_TIMEOUT_S):
                 yield reply_type.FromString(message)
@@ -81,11 +89,29 @@ class ApiClient:
 
     def client_session(self) -> "ClientSessionCall":
         """Open a session of a client."""
-        return ClientSessionCall(self.channel)
+        return ClientSessionCall(self.channel, self.metadata)
 
     def worker_session(self) -> "WorkerSessionCall":
         """Open a session of a worker; nothing is sent yet."""
-        return WorkerSessionCall(self.channel)
+        return WorkerSessionCall(self.channel, self.metadata)
+
+    def upload_call(self) -> "UploadCall":
+        """Begin to upload large values."""
+        return UploadCall(self.channel, self.metadata)
+
+    def upload(self, data: bytes) -> bytes:
+        """Upload a large value as the SDK does; gives the reference to it."""
+        call = self.upload_call()
+        reference = call.offer(data)
+        while not (wanted := call.reply()).is_stored:
+            call.send(data=data[wanted.offset : wanted.offset + wanted.length])
+        call.cancel()
+        return reference
+
+    def download(self, digest: bytes) -> bytes:
+        """Fetch a large value."""
+        request = BlobDownloadRequest(digest=digest)
+        return b"".join(chunk.data for chunk in self.stream("Download", request, BlobChunk, "BlobService"))
 
     def __enter__(self) -> Self:
         return self
@@ -99,10 +125,10 @@ class ApiClient:
 class _Call:
     """One bidirectional call whose messages are bytes."""
 
-    def __init__(self, channel: grpc.Channel, path: str) -> None:
+    def __init__(self, channel: grpc.Channel, path: str, metadata: Metadata) -> None:
         self._outbound: SimpleQueue[bytes | None] = SimpleQueue()
         call: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(path)
-        self._call = call(iter(self._outbound.get, None), timeout=2 * CALL_TIMEOUT_S)
+        self._call = call(iter(self._outbound.get, None), timeout=2 * CALL_TIMEOUT_S, metadata=metadata)
 
     def send_bytes(self, message: bytes) -> None:
         """Send one message."""
@@ -130,8 +156,8 @@ class _Call:
 class ClientSessionCall(_Call):
     """A client session."""
 
-    def __init__(self, channel: grpc.Channel) -> None:
-        super().__init__(channel, "/dexpb.v1.FlowService/Session")
+    def __init__(self, channel: grpc.Channel, metadata: Metadata) -> None:
+        super().__init__(channel, "/dexpb.v1.FlowService/Session", metadata)
 
     def send(self, *requests: ClientRequest) -> None:
         """Send requests in one message."""
@@ -150,8 +176,8 @@ class ClientSessionCall(_Call):
 class WorkerSessionCall(_Call):
     """A worker session whose frames are sent and awaited one by one."""
 
-    def __init__(self, channel: grpc.Channel) -> None:
-        super().__init__(channel, "/dexpb.v1.WorkerService/Session")
+    def __init__(self, channel: grpc.Channel, metadata: Metadata = ()) -> None:
+        super().__init__(channel, "/dexpb.v1.WorkerService/Session", metadata)
         self._unread: list[frames.ServerFrame] = []
 
     def send(self, *batch: frames.WorkerFrame) -> None:
@@ -180,6 +206,30 @@ class WorkerSessionCall(_Call):
                 self.send(frames.Pong(frame.nonce))
             else:
                 self._unread.append(frame)
+
+
+class UploadCall(_Call):
+    """An upload of large values, message by message."""
+
+    def __init__(self, channel: grpc.Channel, metadata: Metadata) -> None:
+        super().__init__(channel, "/dexpb.v1.BlobService/Upload", metadata)
+
+    def offer(self, data: bytes) -> bytes:
+        """Name a value; gives the reference to it."""
+        reference = make_reference(data)
+        named = read_reference(reference)
+        self.send(digest=named.digest, size=named.size)
+        return reference
+
+    def send(self, **fields: Any) -> None:
+        """Send one message."""
+        self.send_bytes(BlobUpload(**fields).SerializeToString())
+
+    def reply(self) -> BlobUploadReply:
+        """Wait for the server's next word."""
+        message = self.read_bytes()
+        assert message is not None, "the upload ended"
+        return BlobUploadReply.FromString(message)
 
 
 def hello(worker_id: str, *flows: frames.FlowDescriptor, **changes: Any) -> frames.Hello:

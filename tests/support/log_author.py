@@ -4,7 +4,18 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dexd.log.event_log import Batch, EventLog, Removal, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
+from dexd.log.event_log import (
+    Batch,
+    BlobRow,
+    EventLog,
+    Removal,
+    RunRow,
+    Snapshot,
+    StoredEvent,
+    StreamRow,
+    TimerRow,
+    UploadRow,
+)
 
 RUNNING, COMPLETED = 1, 2
 
@@ -50,6 +61,19 @@ class LogAuthor:
         batch = self.batch(*events, runs=runs, snapshots=snapshots, timers=timers, streams=streams, removals=removals)
         self.log.append(batch)
         return batch
+
+    def append_large(
+        self,
+        *events: StoredEvent,
+        blobs: Sequence[BlobRow] = (),
+        uploads: Sequence[UploadRow] = (),
+        uploads_until: int = 0,
+    ) -> None:
+        """Append events with the large values that they refer to, and uploads."""
+        batch = self.batch(*events)
+        self.log.append(
+            msgspec.structs.replace(batch, blobs=blobs, uploads=uploads, uploads_until=uploads_until)
+        )
 
     def append_forgetting(self, until: int) -> None:
         """Have the ordinals forgotten that expire until then."""

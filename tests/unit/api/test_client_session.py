@@ -23,6 +23,9 @@ class FakeTransport:
         self.inbound: asyncio.Queue[bytes | None] = asyncio.Queue()
         self.outbound: asyncio.Queue[list[ServerReply]] = asyncio.Queue()
 
+    def invocation_metadata(self) -> None:
+        """None, as from a client without a key for uploads."""
+
     def send(self, *requests: ClientRequest) -> None:
         self.inbound.put_nowait(ClientBatch(requests=requests).SerializeToString())
 

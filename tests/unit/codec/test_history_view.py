@@ -8,6 +8,7 @@ import pytest
 
 from dexd.codec.history_view import HistoryView
 from dexd.core import events as e
+from dexd.core.blobs import BlobReference
 from dexd.core.config import KernelConfig
 from dexd.core.ids import FlowId, MessageId, RequestId, RunId, StepExecutionId, StreamId, WorkerId
 from dexd.core.outcome import RecordedEvent
@@ -255,6 +256,14 @@ def test_value_that_is_no_json_does_not_break_the_page(value: bytes) -> None:
     started = e.FlowStarted(FlowId("f"), RunId("r"), "Order", 1, RequestId("s"), b"", 5, (("a", value),))
     [attribute] = last(started)["attributes"]
     assert list(attribute["value"]) == ["invalid_json_base64"]
+
+
+def test_blob_2_a_large_value_is_shown_by_its_digest_and_size() -> None:
+    """[BLOB-2, LIM-3] Whoever reads histories knows how much it is, and where to get it."""
+    value = BlobReference(b"\xab" * 32, 3_000_000).to_value()
+    started = e.FlowStarted(FlowId("f"), RunId("r"), "Order", 1, RequestId("s"), b"", 5, (("a", value),))
+    [attribute] = last(started)["attributes"]
+    assert attribute["value"] == {"$blob": {"sha256": "ab" * 32, "size": 3_000_000}}
 
 
 def test_features_that_a_flow_uses_are_shown_and_others_are_not() -> None:

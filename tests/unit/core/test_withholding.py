@@ -92,12 +92,13 @@ def test_attr_6_the_snapshot_holds_every_attribute_be_it_as_a_reference() -> Non
     )
 
 
-def test_attr_7_preload_travels_only_with_references() -> None:
+def test_attr_7_preload_travels_with_every_call_that_asks_for_it() -> None:
+    """The worker knows which values are references to large ones; the server does not look into them."""
     chosen = options(preload=("large",))
     before = given(started(attributes=(("large", OLD),)), scheduled("A-1", options=chosen))
     before.when(*connect()).then_effects(WELCOME, CONFIRMED, assigned(references=("large",), preload=("large",)))
     small = given(started(attributes=(("large", b"1"),)), scheduled("A-1", options=chosen))
-    small.when(*connect()).then_effects(WELCOME, CONFIRMED, assigned(references=(), preload=()))
+    small.when(*connect()).then_effects(WELCOME, CONFIRMED, assigned(references=(), preload=("large",)))
 
 
 def test_attr_7_a_value_is_fetched_piece_by_piece() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from dexsdk import (
     Attribute,
+    AttributeMap,
     Channel,
     Context,
     Flow,
@@ -41,6 +42,7 @@ START = datetime(2025, 1, 1, tzinfo=UTC)
 
 SENT = Attribute("sent", int)
 NOTES = Attribute("notes", list[str])
+PAGES = AttributeMap("pages", str)
 INBOX = Channel("inbox", str)
 
 
@@ -259,7 +261,7 @@ class LateReadStep(Step[None]):
     async def execute(self, context: Context, input: None) -> StepDecision:
         self._started.set()
         await self._may_read.wait()
-        return graceful_complete(len(NOTES.get(context)[0]))
+        return graceful_complete(sum(len(PAGES.get(context, page)) for page in PAGES.get_all_instance_keys(context)))
 
 
 class LateReader(Flow[None]):
@@ -270,21 +272,24 @@ class LateReader(Flow[None]):
         return StepList.start_step(LateReadStep(self.started, self.may_read))
 
     def get_persistence_schema(self) -> PersistenceSchema:
-        return PersistenceSchema.of(NOTES)
+        return PersistenceSchema.of(PAGES)
 
 
 @pytest.mark.slow
 async def test_test_3_a_coroutine_that_fetches_from_a_server_that_is_down_fails_and_is_tried_again() -> None:
     flow = LateReader()
     async with start_env(flow) as env:
-        await env.client.start_flow(LateReader, "a", options=StartFlowOptions().with_attribute(NOTES, ["x" * 200_000]))
+        options = StartFlowOptions()
+        for page in range(21):
+            options = options.with_attribute(PAGES, str(page), "x" * 60_000)
+        await env.client.start_flow(LateReader, "a", options=options)
         await flow.started.wait()
         env.crash_server()
         flow.may_read.set()
         await env.advance(0)
         env.recover_server()
         result = await env.client.wait_for_flow("a", timeout=10)
-        assert result.single_output(int) == 200_000
+        assert result.single_output(int) == 21 * 60_000
         assert (await kinds(env, "a")).count("ExecuteFailed") == 1
 
 
