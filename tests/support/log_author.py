@@ -71,9 +71,7 @@ class LogAuthor:
     ) -> None:
         """Append events with the large values that they refer to, and uploads."""
         batch = self.batch(*events)
-        self.log.append(
-            msgspec.structs.replace(batch, blobs=blobs, uploads=uploads, uploads_until=uploads_until)
-        )
+        self.log.append(msgspec.structs.replace(batch, blobs=blobs, uploads=uploads, uploads_until=uploads_until))
 
     def append_forgetting(self, until: int) -> None:
         """Have the ordinals forgotten that expire until then."""
