@@ -15,6 +15,7 @@ import msgspec
 from dexd.core.config import KernelConfig
 from dexd.core.retention import RetentionConfig
 from dexd.core.values import StepDurability
+from dexd.engine.parking_lot import Bounds
 from dexd.errors import ConfigError
 from dexd.log.connection import Synchronous
 from dexd.settings import (
@@ -58,6 +59,10 @@ class StoreSection(msgspec.Struct, frozen=True):
     """Events per transaction; the most is what one SQL statement can carry."""
     snapshot_every_events: Annotated[int, Count(1, 100_000)] = 200
     """Events of a run between two snapshots of its state; fewer make a restart faster and commits larger."""
+    resident_runs_max: Annotated[int, Count(0, 100_000_000)] = Bounds().runs_max
+    """Open runs in memory beyond which those that only wait are parked: kept on disk until something concerns them."""
+    resident_bytes_max: Annotated[int, Size("0 B", "1024 GiB")] = Bounds().bytes_max
+    """Memory that open runs may take, estimated, beyond which those that only wait are parked."""
     retention_ms: Annotated[int, Duration("0s", "36500d")] = RetentionConfig().retention_ms
     """How long closed runs are kept; 0s keeps them for ever [KEEP-1]."""
     ordinal_retention_ms: Annotated[int, Duration("0s", "36500d")] = RetentionConfig().ordinal_retention_ms

@@ -30,10 +30,11 @@ from dexd.api.open_calls import OpenCalls
 from dexd.api.references import References
 from dexd.api.worker_service import SessionLimits, WorkerService
 from dexd.codec.outbound import SessionTerms
-from dexd.config import ServerConfig
+from dexd.config import ServerConfig, StoreSection
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.archive import DirectoryArchive
 from dexd.engine.engine import Engine, EngineOptions
+from dexd.engine.parking_lot import Bounds
 from dexd.engine.ports import Failpoint
 from dexd.engine.retention import Retention
 from dexd.engine.system import ServerClock, mint_request_id
@@ -131,6 +132,11 @@ def create_server(config: ServerConfig, *, failpoint: Failpoint | None = None) -
         raise
 
 
+def _engine_options(store: StoreSection) -> EngineOptions:
+    memory = Bounds(runs_max=store.resident_runs_max, bytes_max=store.resident_bytes_max)
+    return EngineOptions(store.commit_batch_max, store.snapshot_every_events, memory=memory)
+
+
 class Server:
     """One partition behind one port."""
 
@@ -149,7 +155,7 @@ class Server:
             self._clock,
             config.kernel(),
             on_fatal=self._fail,
-            options=EngineOptions(config.store.commit_batch_max, config.store.snapshot_every_events),
+            options=_engine_options(config.store),
             pages=partition.pages,
             failpoint=failpoint,
         )

@@ -81,6 +81,8 @@ class Health(msgspec.Struct, frozen=True):
     """SERVING, or the code of the refusal that commands get."""
     open_runs: int
     connected_workers: int
+    parked_runs: int
+    """Open runs that are not in memory [ARCH-11]."""
 
 
 class Engine:
@@ -224,8 +226,9 @@ class Engine:
         """How it is now."""
         condition = "SERVING" if self._refusal is None else str(self._refusal.code)
         live = self._live
-        open_runs = live.kernel.open_run_count + live.parking.parked
-        return Health(condition, open_runs, live.kernel.connected_worker_count)
+        parked = live.parking.parked
+        open_runs = live.kernel.open_run_count + parked
+        return Health(condition, open_runs, live.kernel.connected_worker_count, parked)
 
     @property
     def next_deadline(self) -> int | None:
@@ -375,6 +378,7 @@ class Engine:
             if len(batch.events) >= events_max:
                 return
             live.wake_parked(now=now)
+        was_serving = live.kernel.is_serving
         live.expect(mailbox.waiting(DRAIN_COMMANDS_MAX))
         for _ in range(min(len(mailbox), DRAIN_COMMANDS_MAX)):
             if len(batch.events) >= events_max:
@@ -383,6 +387,8 @@ class Engine:
             reply = live.decide(command, now=now)
             if on_answer is not None:
                 batch.answers.append((on_answer, reply))
+            if not was_serving and live.kernel.is_serving:
+                break  # what became due in the meantime comes before everything else [TIMER-5]
         if live.kernel.schedules.clockwork.wanting:
             self._provide_fires(now)
         if len(mailbox):
@@ -407,6 +413,7 @@ class Engine:
         self._growth.committed(batch.events)
         for run in batch.closed:
             self._live.runs.retire(run)
+        self._live.parking.stirred(len(batch.events))
         if batch.parked:
             self._live.parking.committed(batch.parked)
 

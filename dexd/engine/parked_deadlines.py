@@ -19,13 +19,16 @@ class ParkedDeadlines:
     __slots__ = ("_armed", "_heap", "_horizon", "_is_in_memory", "_log")
 
     def __init__(self, log: EventLog, is_in_memory: Callable[[int], bool]) -> None:
-        """`is_in_memory` tells of a stream whether its run is; such a one has deadlines of its own in the kernel."""
+        """`is_in_memory` tells of a stream whether its run is, although the log has it parked; the kernel wakes it."""
         self._log = log
         self._is_in_memory = is_in_memory
         self._heap: list[ParkedDeadline] = []
         self._armed: dict[int, ParkedDeadline] = {}
         self._horizon: ParkedDeadline | None = _BEGIN
         """Up to here memory knows all deadlines of the log; None if to the end."""
+
+    def __len__(self) -> int:
+        return len(self._heap)
 
     def add(self, deadline: ParkedDeadline) -> None:
         """A run has left memory; the log has its row already."""
@@ -35,6 +38,10 @@ class ParkedDeadlines:
         heapq.heappush(self._heap, deadline)
         if len(self._heap) > 2 * WINDOW:
             self._shrink()
+
+    def remove(self, stream_id: int) -> None:
+        """The run has come back."""
+        self._armed.pop(stream_id, None)
 
     def next_at(self) -> int | None:
         """When the next parked run wakes up; None for never."""
@@ -54,11 +61,9 @@ class ParkedDeadlines:
         while True:
             while self._heap:
                 first = self._heap[0]
-                if self._armed.get(first.stream_id) is first and not self._is_in_memory(first.stream_id):
+                if self._armed.get(first.stream_id) is first:
                     return first
                 heapq.heappop(self._heap)
-                if self._armed.get(first.stream_id) is first:
-                    del self._armed[first.stream_id]
             if self._horizon is None:
                 return None
             self._load(self._horizon)

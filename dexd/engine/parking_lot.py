@@ -70,6 +70,7 @@ class ParkingLot:
     def bring_back(self, run: RunState) -> None:
         """A parked run is in memory again."""
         self.parked -= 1
+        self._deadlines.remove(run.stream_id)
         self._marked[run.stream_id] = run
         self._residents.add(run)
 
@@ -78,6 +79,10 @@ class ParkingLot:
         self._residents.remove(run.stream_id)
 
     # ---- leaving ----
+
+    def stirred(self, events: int) -> None:
+        """So many events are committed; some runs may have come to rest."""
+        self._residents.stirred(events)
 
     def choose(self, batch: OpenBatch, *, now: int) -> None:
         """Have some runs leave if there are too many: those that are new to the log with the batch, others at once."""

@@ -16,9 +16,12 @@ RUN_BYTES: Final = 2_048
 STEP_BYTES: Final = 1_024
 """About what an active Step takes beside its input."""
 
-REACH_MIN, REACH_MAX = 8, 1_024
+REACH_MIN, REACH_MAX = 4, 1_024
 """How far the hand moves at once when somebody should leave. Where it finds nobody it moves less, so that a crowd of
 runs at work costs next to nothing."""
+
+GLANCES: Final = 1
+"""Runs that the hand may come by for each event, and for each run that left."""
 
 LOW_WATER: Final = 0.95
 """Once there are too many, runs leave until there is some room, so that not every further one costs a commit."""
@@ -27,7 +30,7 @@ LOW_WATER: Final = 0.95
 class Residents:
     """The clock. It counts runs that may have to leave; one that leaves is taken out."""
 
-    __slots__ = ("_bytes_max", "_fruitless", "_is_clearing", "_reach", "_runs", "_runs_max", "size")
+    __slots__ = ("_budget", "_bytes_max", "_is_clearing", "_reach", "_runs", "_runs_max", "size")
 
     def __init__(self, *, runs_max: int, bytes_max: int) -> None:
         """Begin with room for so many runs, and so many bytes."""
@@ -37,8 +40,8 @@ class Residents:
         self._bytes_max = bytes_max
         self._reach = REACH_MIN
         self._is_clearing = False
-        self._fruitless = 0
-        """Runs that the hand came by since somebody left."""
+        self._budget = 0
+        """Runs that the hand may come by before something else happens; it is not to look for ever among busy ones."""
         self.size = 0
         """Bytes that they take, about; as of when the hand came by each."""
 
@@ -47,14 +50,19 @@ class Residents:
 
     @property
     def wants_turn(self) -> bool:
-        """Whether somebody should leave, and the hand has not asked everybody twice in vain."""
-        return self._should_leave() and self._fruitless <= 2 * len(self._runs)
+        """Whether somebody should leave, and the hand has not looked long enough for now."""
+        return self._budget > 0 and self._should_leave()
+
+    def stirred(self, events: int) -> None:
+        """So much has happened; some runs may have come to rest."""
+        self._budget = min(self._budget + GLANCES * events + REACH_MIN, 2 * len(self._runs) + REACH_MIN)
 
     def add(self, run: RunState) -> None:
         """The run is in memory from now on, and has moved."""
         size = size_of(run)
         self._runs[run.stream_id] = (run, 0, size)
         self.size += size
+        self._budget += 2
 
     def remove(self, stream_id: int) -> None:
         """The run has closed."""
@@ -66,9 +74,10 @@ class Residents:
         """Move the hand, by one run when there is room; takes out and gives those who leave."""
         leavers: list[RunState] = []
         is_clearing = self._should_leave()
-        for _ in range(min(len(self._runs), self._reach if is_clearing else 1)):
+        for _ in range(min(len(self._runs), self._reach) if is_clearing else min(len(self._runs), 1)):
             if len(leavers) == leavers_max:
                 break
+            self._budget -= 1
             should_leave = is_clearing and self._should_leave()
             stream_id, (run, version, size) = self._runs.popitem(last=False)
             if should_leave and run.version == version and may_leave(run):
@@ -78,9 +87,7 @@ class Residents:
             now_size = size_of(run)
             self.size += now_size - size
             self._runs[stream_id] = (run, run.version, now_size)
-            self._fruitless += 1
-        if leavers:
-            self._fruitless = 0
+        self._budget = max(self._budget, 0) + GLANCES * len(leavers)
         if is_clearing:
             self._reach = min(self._reach * 4, REACH_MAX) if leavers else max(self._reach // 2, REACH_MIN)
         return leavers

@@ -43,6 +43,7 @@ SERVING = Metric(
     "dexd_serving", Kind.GAUGE, "1 while commands are taken, 0 while the log refuses writes or the server stops."
 )
 OPEN_RUNS = Metric("dexd_open_runs", Kind.GAUGE, "Executions that are RUNNING.")
+PARKED_RUNS = Metric("dexd_parked_runs", Kind.GAUGE, "Those of them that wait on disk only.")
 EVENTS = Metric(
     "dexd_events_total",
     Kind.COUNTER,
@@ -95,6 +96,7 @@ METRIC_TABLE: Final[tuple[Metric, ...]] = (
     START_SECONDS,
     SERVING,
     OPEN_RUNS,
+    PARKED_RUNS,
     EVENTS,
     COMMIT_SECONDS,
     COMMIT_EVENTS,

@@ -57,6 +57,7 @@ class ServerCollector(Collector):
         yield _gauge(t.START_SECONDS, [((), facts.startup_ms / 1_000)])
         yield _gauge(t.SERVING, [((), health.condition == "SERVING")])
         yield _gauge(t.OPEN_RUNS, [((), health.open_runs)])
+        yield _gauge(t.PARKED_RUNS, [((), health.parked_runs)])
 
     def _engine_state(self, now: int) -> Iterator[Family]:
         due = self._engine.kernel.next_deadline()

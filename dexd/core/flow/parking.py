@@ -5,7 +5,7 @@ and that deadline are all that is needed of it.
 """
 
 from dexd.core.flow.state import RunState, StepPhase
-from dexd.core.flow.wakeups import next_deadline
+from dexd.core.flow.wakeups import wakes_at
 
 
 def is_quiet(run: RunState) -> bool:
@@ -23,5 +23,9 @@ def is_quiet(run: RunState) -> bool:
 
 def sleeps_until(run: RunState, instant: int) -> bool:
     """Whether a quiet run does not wake up by itself before, or at, that instant."""
-    at = next_deadline(run)
-    return not at or at > instant
+    if 0 < run.timeout_at <= instant:
+        return False
+    for step_id in run.steps:
+        if 0 < wakes_at(run, step_id) <= instant:
+            return False
+    return True
