@@ -25,7 +25,4 @@ def sleeps_until(run: RunState, instant: int) -> bool:
     """Whether a quiet run does not wake up by itself before, or at, that instant."""
     if 0 < run.timeout_at <= instant:
         return False
-    for step_id in run.steps:
-        if 0 < wakes_at(run, step_id) <= instant:
-            return False
-    return True
+    return all(not 0 < wakes_at(run, step_id) <= instant for step_id in run.steps)
