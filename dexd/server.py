@@ -268,7 +268,7 @@ class Server:
         log_file = log_path(self._config.store.data_dir)
         wal_file = log_file.with_name(f"{log_file.name}-wal")
         facts = ServerFacts(version("dexd"), startup_ms, self._clock.now(), wal_file)
-        self._metrics = MetricsListener(create_exposition(self._engine, self._clock, facts))
+        self._metrics = MetricsListener(create_exposition(self._engine, self._clock, facts, self._retention.status))
         address = await self._metrics.start(self._config.metrics.listen)
         self._log.info("metrics_listening", address=str(address))
 
@@ -308,7 +308,13 @@ class Server:
         return BlobService(self._partition.blobs, self._engine.note_upload, self._open_calls, self._clock, limits)
 
     def _create_admin_service(self) -> AdminService:
-        return AdminService(self._engine, self._clock, hostname=socket.gethostname(), version=version("dexd"))
+        return AdminService(
+            self._engine,
+            self._clock,
+            self._retention.status,
+            hostname=socket.gethostname(),
+            version=version("dexd"),
+        )
 
     def _fail(self, error: BaseException) -> None:
         if not self.failed.done():

@@ -16,6 +16,7 @@ from dexd.core.outcome import WorkerDrained
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.engine import Engine
 from dexd.engine.ports import Clock
+from dexd.engine.retention import RetentionStatus
 from dexpb.v1 import admin_service_pb2 as pb
 
 SERVICE_NAME: Final = "dexpb.v1.AdminService"
@@ -27,8 +28,11 @@ Request = TypeVar("Request", bound=Message)
 class AdminService:
     """Answers operators."""
 
-    def __init__(self, engine: Engine, clock: Clock, *, hostname: str, version: str) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, retention: RetentionStatus, *, hostname: str, version: str
+    ) -> None:
         self._engine = engine
+        self._retention = retention
         self._clock = clock
         self._hostname = hostname
         self._version = version
@@ -60,6 +64,8 @@ class AdminService:
             open_runs=health.open_runs,
             connected_workers=health.connected_workers,
             version=self._version,
+            postponed_executions=self._retention.postponed_executions,
+            archive_error=self._retention.archive_error,
         ).SerializeToString()
 
     async def _list_workers(self, body: bytes, context: Context) -> bytes:

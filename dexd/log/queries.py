@@ -144,6 +144,7 @@ REMOVE_RUNS = (
     f"DELETE FROM runs WHERE stream_id IN {_REMOVED}",
     f"DELETE FROM snapshots WHERE stream_id IN {_REMOVED}",
     f"DELETE FROM pending_timers WHERE stream_id IN {_REMOVED}",
+    f"DELETE FROM parked_waits WHERE stream_id IN {_REMOVED}",
     f"DELETE FROM imports WHERE stream_id IN {_REMOVED}",
     f"DELETE FROM blobs WHERE stream_id IN {_REMOVED}",
     """

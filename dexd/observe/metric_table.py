@@ -90,6 +90,17 @@ LOSSES = Metric(
     "dexd_deliveries_lost_total", Kind.COUNTER, "Deliveries whose worker gave no result, by reason.", ("reason",)
 )
 
+REMOVED_RUNS = Metric("dexd_removed_runs_total", Kind.COUNTER, "Closed runs deleted because their retention was over.")
+ARCHIVED = Metric("dexd_archived_executions_total", Kind.COUNTER, "Executions written to the archive before they went.")
+ARCHIVE_FAILURES = Metric(
+    "dexd_archive_failures_total", Kind.COUNTER, "Times that an execution could not be written to the archive."
+)
+POSTPONED = Metric(
+    "dexd_archive_postponed_executions",
+    Kind.GAUGE,
+    "Executions that are kept beyond their retention because they could not be archived in the last sweep.",
+)
+
 METRIC_TABLE: Final[tuple[Metric, ...]] = (
     BUILD_INFO,
     UP_SECONDS,
@@ -115,4 +126,8 @@ METRIC_TABLE: Final[tuple[Metric, ...]] = (
     DISPATCH_WAIT,
     DECLINES,
     LOSSES,
+    REMOVED_RUNS,
+    ARCHIVED,
+    ARCHIVE_FAILURES,
+    POSTPONED,
 )

@@ -15,6 +15,7 @@ from dexd.core.matching.tally import WAIT_BOUNDS_MS, Tally
 from dexd.engine.counters import BATCH_BOUNDS, COMMIT_BOUNDS_MS, EngineCounters
 from dexd.engine.engine import Engine
 from dexd.engine.ports import Clock
+from dexd.engine.retention import RetentionStatus
 from dexd.observe import metric_table as t
 
 Samples = Iterable[tuple[Sequence[str], float]]
@@ -34,8 +35,9 @@ class ServerFacts(msgspec.Struct, frozen=True):
 class ServerCollector(Collector):
     """Reads everything on the event loop, between two commands."""
 
-    def __init__(self, engine: Engine, clock: Clock, facts: ServerFacts) -> None:
+    def __init__(self, engine: Engine, clock: Clock, facts: ServerFacts, retention: RetentionStatus) -> None:
         self._engine = engine
+        self._retention = retention
         self._clock = clock
         self._facts = facts
 
@@ -49,6 +51,7 @@ class ServerCollector(Collector):
         yield from _workers(worker_views(kernel), sessions=kernel.session_count)
         yield from _queues(queue_views(kernel), now)
         yield from _dispatches(kernel.dispatcher.tally)
+        yield from _removals(self._retention)
 
     def _server(self, now: int) -> Iterator[Family]:
         facts, health = self._facts, self._engine.health
@@ -66,11 +69,20 @@ class ServerCollector(Collector):
         yield _gauge(t.OVERDUE, [((), 0 if due is None else max(0, now - due) / 1_000)])
 
 
-def create_exposition(engine: Engine, clock: Clock, facts: ServerFacts) -> Callable[[], bytes]:
+def create_exposition(
+    engine: Engine, clock: Clock, facts: ServerFacts, retention: RetentionStatus | None = None
+) -> Callable[[], bytes]:
     """Give what renders all metrics in the Prometheus text format."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(ServerCollector(engine, clock, facts))
+    registry.register(ServerCollector(engine, clock, facts, retention or RetentionStatus()))
     return lambda: generate_latest(registry)
+
+
+def _removals(status: RetentionStatus) -> Iterator[Family]:
+    yield _counter(t.REMOVED_RUNS, [((), status.removed_runs)])
+    yield _counter(t.ARCHIVED, [((), status.archived_executions)])
+    yield _counter(t.ARCHIVE_FAILURES, [((), status.archive_failures)])
+    yield _gauge(t.POSTPONED, [((), status.postponed_executions)])
 
 
 def _commits(counters: EngineCounters) -> Iterator[Family]:

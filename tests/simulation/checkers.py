@@ -12,10 +12,10 @@ from dexd.core.ids import TIMEOUT_HANDLER_ID
 from dexd.core.outcome import RecordedEvent
 from dexd.engine.pending_timers import timer_rows
 from dexd.log.event_log import RunRow
-from dexd.log.memory_log import MemoryLog
 from tests.simulation.endings import check_counts, check_endings, check_schedule
 from tests.simulation.families import check_families, check_parents
 from tests.simulation.requests import Acknowledged
+from tests.simulation.retention import KeptLog
 from tests.simulation.server import SimulatedServer
 from tests.simulation.vaults import check_takes, check_vault
 
@@ -39,17 +39,14 @@ def check_all(server: SimulatedServer, acknowledged: Sequence[Acknowledged], wor
     check_live_state(server, histories, world)
     check_parents(list(histories.values()), [fold(events) for events in histories.values()], world)
     for told in acknowledged:
-        check_acknowledged(server.log, histories, told, world)
+        check_acknowledged(histories, told, world)
 
 
-def read_histories(log: MemoryLog) -> dict[int, list[RecordedEvent]]:
-    """Every stream's events, in order."""
+def read_histories(log: KeptLog) -> dict[int, list[RecordedEvent]]:
+    """Every stream's events, in order, removed ones too."""
     histories: dict[int, list[RecordedEvent]] = {}
-    from_seq = 1
-    while page := log.read_all(from_seq, 1000):
-        for stored in page:
-            histories.setdefault(stored.stream_id, []).append(from_stored(stored))
-        from_seq = page[-1].seq + 1
+    for stored in log.everything:
+        histories.setdefault(stored.stream_id, []).append(from_stored(stored))
     return histories
 
 
@@ -79,7 +76,7 @@ def check_history(events: Sequence[RecordedEvent], world: str) -> None:
         check_vault(events, state, f"{world}: {state.flow_id}")
 
 
-def check_deliveries(log: MemoryLog, seconds_max: float, world: str) -> None:
+def check_deliveries(log: KeptLog, seconds_max: float, world: str) -> None:
     """No call waits for its method timeout because of a lost worker [LOST-1, WIRE-7, WIRE-11]."""
     for events in read_histories(log).values():
         handed_over: dict[str, int] = {}
@@ -145,11 +142,25 @@ def check_live_state(server: SimulatedServer, histories: dict[int, list[Recorded
     for events in histories.values():
         state = fold(events)
         live = server.engine.runs.run_by_id(state.run_id)
+        if not server.log.is_retained(state.stream_id):
+            _check_removed(server.log, state, live, world)
+            continue
         assert live == state, f"{world}: live state of {state.flow_id} is not its replay [INV-8]"
         rows = [row for row in server.log.run_rows(state.flow_id) if row.run_id == state.run_id]
         timers = sorted(timer_rows(state), key=lambda row: row.step_execution_id)
         assert server.log.pending_timers(state.stream_id) == timers, f"{world}: timers of {state.flow_id} [ARCH-10]"
         assert [_row_of(state)] == rows, f"{world}: projection of {state.flow_id} differs: {rows} [INV-8]"
+
+
+def _check_removed(log: KeptLog, state: RunState, live: RunState | None, world: str) -> None:
+    """[KEEP-1, KEEP-3, ID-10] A removed run was closed, is known to nobody, and its Flow ID's ordinal is not lost."""
+    assert not state.is_open, f"{world}: {state.flow_id} was removed and is open [KEEP-1]"
+    assert live is None, f"{world}: {state.flow_id} was removed and is in memory [KEEP-1]"
+    assert log.run_by_id(state.run_id) is None, f"{world}: {state.flow_id} was removed and is found [KEEP-3]"
+    assert not log.pending_timers(state.stream_id), f"{world}: timers of {state.flow_id}, which was removed [KEEP-3]"
+    assert state.stream_id in log.streams_leaving() or not log.read_stream(state.stream_id, 1, 1), f"{world} [KEEP-1]"
+    last_ordinal = log.last_ordinal(state.flow_id)
+    assert log.run_rows(state.flow_id) or last_ordinal >= state.ordinal, f"{world}: ordinal of {state.flow_id} [ID-10]"
 
 
 def fold(events: Sequence[RecordedEvent]) -> RunState:
@@ -177,15 +188,14 @@ def _row_of(state: RunState) -> RunRow:
     )
 
 
-def check_acknowledged(
-    log: MemoryLog, histories: dict[int, list[RecordedEvent]], told: Acknowledged, world: str
-) -> None:
-    """[INV-1] Whatever a client was told is there."""
+def check_acknowledged(histories: dict[int, list[RecordedEvent]], told: Acknowledged, world: str) -> None:
+    """[INV-1] Whatever a client was told is there, or was until its retention was over."""
+    by_run_id: dict[str, RunState] = {state.run_id: state for state in map(fold, histories.values())}
     states: dict[str, RunState] = {state.flow_id: state for state in map(fold, histories.values())}
     for flow_id, run_id in told.starts.items():
-        stored = log.run_by_id(run_id)
-        assert stored is not None, f"{world}: start of {flow_id} is lost [INV-1]"
-        assert stored.row.flow_id == flow_id, f"{world}: {run_id} is {stored.row.flow_id}, not {flow_id}"
+        started = by_run_id.get(run_id)
+        assert started is not None, f"{world}: start of {flow_id} is lost [INV-1]"
+        assert started.flow_id == flow_id, f"{world}: {run_id} is {started.flow_id}, not {flow_id}"
     for flow_id, status in told.stops.items():
         assert states[flow_id].status is status, f"{world}: stop of {flow_id} said {status} [STOP-2]"
     for flow_id, producers in told.published.items():

@@ -16,8 +16,8 @@ from dexd.engine.parking_lot import Bounds
 from dexd.engine.system import ServerClock
 from dexd.log.errors import LogError, LogFullError
 from dexd.log.event_log import Batch
-from dexd.log.memory_log import MemoryLog
 from tests.simulation.faults import Faults
+from tests.simulation.retention import KeptLog, SimulatedRetention
 
 EPOCH_NS = 1_700_000_000_000_000_000
 """Where the simulated wall clock begins."""
@@ -50,7 +50,7 @@ class SimulatedClock:
 class SimulatedWriter:
     """Commits after a while; what is not committed at a crash is gone."""
 
-    def __init__(self, world_random: Random, log: MemoryLog, faults: Faults) -> None:
+    def __init__(self, world_random: Random, log: KeptLog, faults: Faults) -> None:
         self._random = world_random
         self._log = log
         self._faults = faults
@@ -156,14 +156,22 @@ class SimulatedServer:
     """Starts and crashes engines over one log."""
 
     def __init__(
-        self, random: Random, faults: Faults, on_crash: Callable[[], None], config: KernelConfig, memory: Bounds
+        self,
+        random: Random,
+        faults: Faults,
+        on_crash: Callable[[], None],
+        config: KernelConfig,
+        memory: Bounds,
+        retention_ms: int,
     ) -> None:
         self._random = random
+        self._retention_ms = retention_ms
+        self._retention: SimulatedRetention | None = None
         self._options = EngineOptions(memory=memory)
         self._config = config
         self._faults = faults
         self._on_crash = on_crash
-        self.log = MemoryLog()
+        self.log = KeptLog()
         self.engine: Engine | None = None
         self.clock: SimulatedClock | None = None
         self.fatal: BaseException | None = None
@@ -186,6 +194,10 @@ class SimulatedServer:
             call_later=self._writer.call_later,
         )
         self.engine.start()
+        if self._retention_ms:
+            self._retention = SimulatedRetention(
+                self._random, self.log, self.engine, self.clock, self._writer.call_later, self._retention_ms
+            )
 
     def crash(self) -> None:
         """kill -9: everything but the log is gone."""
@@ -193,6 +205,8 @@ class SimulatedServer:
             return
         self.crashes += 1
         self._writer.is_dead = True
+        if self._retention is not None:
+            self._retention.die()
         self.engine = None
         self._on_crash()
 

@@ -16,10 +16,10 @@ from dexd.core.values import FlowStatus
 from dexd.engine.parking_lot import Bounds
 from dexd.engine.ports import AFTER_COMMIT_BEFORE_EFFECTS, AFTER_SEND, BEFORE_APPEND
 from dexd.log.event_log import RunFilter
-from dexd.log.memory_log import MemoryLog
 from tests.simulation.checkers import check_all, check_deliveries
 from tests.simulation.client import SimulatedClient
 from tests.simulation.faults import Faults
+from tests.simulation.retention import KeptLog, draw_retention
 from tests.simulation.server import SimulatedCrash, SimulatedServer
 from tests.simulation.virtual_loop import VirtualLoop
 from tests.simulation.worker import SimulatedWorker
@@ -32,6 +32,9 @@ DELIVERY_SECONDS_MAX = 120
 """How long one delivery may last: a slow handler, stalled for a while, then missed, or moved between sessions."""
 CALM_SECONDS_MAX = 900
 """Virtual time in which everything must finish once faults have stopped: backoffs of at most 100 s, a few in a row."""
+
+GOING_SECONDS_MAX = 300
+"""How long it may take until the last run is removed once its time has come, a few crashes included."""
 
 
 def draw_memory(seed: int) -> Bounds:
@@ -62,7 +65,10 @@ class World:
         timeout_ms = METHOD_TIMEOUT_MS_NEVER if self.is_about_workers else METHOD_TIMEOUT_MS
         config = KernelConfig(method_timeout_ms=timeout_ms)
         self.memory = draw_memory(seed) if memory is None else memory
-        self._server = SimulatedServer(self._random, self.faults, self._on_crash, config, self.memory)
+        self.retention_ms = draw_retention(seed, self.faults)
+        self._server = SimulatedServer(
+            self._random, self.faults, self._on_crash, config, self.memory, self.retention_ms
+        )
         self._workers: list[SimulatedWorker] = []
         self._leaving: list[SimulatedWorker] = []
         self._worker_count = 0
@@ -89,7 +95,7 @@ class World:
         return self._digest()
 
     @property
-    def log(self) -> MemoryLog:
+    def log(self) -> KeptLog:
         """What was committed."""
         return self._server.log
 
@@ -121,6 +127,26 @@ class World:
         if self.is_about_workers:
             check_deliveries(self._server.log, DELIVERY_SECONDS_MAX, self.describe())
         check_all(self._server, [client.acknowledged for client in self._clients], self.describe())
+        if self.retention_ms:
+            await self._see_all_runs_go()
+            check_all(self._server, [client.acknowledged for client in self._clients], self.describe())
+
+    async def _see_all_runs_go(self) -> None:
+        """[KEEP-1] When time has passed and nothing happens any more, nothing is left, kills or not."""
+        log, crashes = self._server.log, self._random.randint(0, 3)
+        for _ in range(GOING_SECONDS_MAX):
+            if self._server.engine is not None and self._server.clock is not None:
+                if not log.list_runs(RunFilter(), 1) and not log.streams_leaving():
+                    break
+                self._server.clock.step(2 * self.retention_ms)
+            await asyncio.sleep(self._random.uniform(0.5, 1.5))
+            if crashes:
+                crashes -= 1
+                self._server.crash()
+        self._fail_if_any()
+        assert not log.list_runs(RunFilter(), 1), f"{self.describe()}: runs are kept for ever [KEEP-1]"
+        assert not log.read_all(1, 1), f"{self.describe()}: events of removed runs are kept for ever [KEEP-1]"
+        assert (log.last_seq, log.removed_events) == (len(log.everything),) * 2, f"{self.describe()} [KEEP-1]"
 
     # ---- faults ----
 
@@ -243,13 +269,11 @@ class World:
 
     def describe(self) -> str:
         """How to repeat this run, for failures."""
-        return f"seed {self.seed} (make sim SEED={self.seed}), faults {self.faults}, {self.memory}"
+        kept = f"runs kept {self.retention_ms} ms" if self.retention_ms else "runs kept for ever"
+        return f"seed {self.seed} (make sim SEED={self.seed}), faults {self.faults}, {self.memory}, {kept}"
 
     def _digest(self) -> str:
         digest = hashlib.sha256()
-        from_seq = 1
-        while page := self._server.log.read_all(from_seq, 1000):
-            for stored in page:
-                digest.update(repr(from_stored(stored)).encode())
-            from_seq = page[-1].seq + 1
+        for stored in self._server.log.everything:
+            digest.update(repr(from_stored(stored)).encode())
         return digest.hexdigest()

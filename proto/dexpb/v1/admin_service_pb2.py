@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x64\x65xpb/v1/admin_service.proto\x12\x08\x64\x65xpb.v1\"\x14\n\x12\x43heckHealthRequest\"\x96\x01\n\x10\x43heckHealthReply\x12\x11\n\tcondition\x18\x01 \x01(\t\x12\x10\n\x08hostname\x18\x02 \x01(\t\x12\x11\n\tcommit_ms\x18\x03 \x01(\x01\x12\x0b\n\x03now\x18\x04 \x01(\x03\x12\x11\n\topen_runs\x18\x05 \x01(\x03\x12\x19\n\x11\x63onnected_workers\x18\x06 \x01(\x03\x12\x0f\n\x07version\x18\x07 \x01(\t\"\'\n\x12ListWorkersRequest\x12\x11\n\tworker_id\x18\x01 \x01(\t\"F\n\x10ListWorkersReply\x12%\n\x07workers\x18\x01 \x03(\x0b\x32\x14.dexpb.v1.WorkerInfo\x12\x0b\n\x03now\x18\x02 \x01(\x03\"\x8f\x03\n\nWorkerInfo\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\x0b\n\x03sdk\x18\x03 \x01(\t\x12\x10\n\x08sessions\x18\x04 \x01(\x05\x12\x14\n\x0c\x63onnected_at\x18\x05 \x01(\x03\x12\x11\n\tlast_seen\x18\x06 \x01(\x03\x12\x13\n\x0bis_draining\x18\x07 \x01(\x08\x12\x0f\n\x07streams\x18\x08 \x01(\x05\x12\x0c\n\x04\x62usy\x18\t \x01(\x05\x12\x0f\n\x07running\x18\n \x01(\x05\x12\x1c\n\x14max_concurrent_tasks\x18\x0b \x01(\x05\x12\x1a\n\x12reserved_rpc_tasks\x18\x0c \x01(\x05\x12\x34\n\x08\x64\x65\x63lines\x18\r \x03(\x0b\x32\".dexpb.v1.WorkerInfo.DeclinesEntry\x12+\n\x06queues\x18\x0e \x03(\x0b\x32\x1b.dexpb.v1.QueueRegistration\x1a/\n\rDeclinesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"Q\n\x11QueueRegistration\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04idle\x18\x02 \x01(\x05\x12\x0c\n\x04\x62usy\x18\x03 \x01(\x05\x12\x12\n\nlast_error\x18\x04 \x01(\t\"\x13\n\x11ListQueuesRequest\"C\n\x0fListQueuesReply\x12#\n\x06queues\x18\x01 \x03(\x0b\x32\x13.dexpb.v1.QueueInfo\x12\x0b\n\x03now\x18\x02 \x01(\x03\"\x89\x02\n\tQueueInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0fis_worker_queue\x18\x02 \x01(\x08\x12\x0f\n\x07waiting\x18\x03 \x01(\x05\x12\x14\n\x0coldest_since\x18\x04 \x01(\x03\x12G\n\x13waiting_by_priority\x18\x05 \x03(\x0b\x32*.dexpb.v1.QueueInfo.WaitingByPriorityEntry\x12\x0f\n\x07workers\x18\x06 \x01(\x05\x12\x0c\n\x04idle\x18\x07 \x01(\x05\x12\x0c\n\x04\x62usy\x18\x08 \x01(\x05\x1a\x38\n\x16WaitingByPriorityEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\"5\n\x12\x44rainWorkerRequest\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x0c\n\x04undo\x18\x02 \x01(\x08\"8\n\x10\x44rainWorkerReply\x12\x13\n\x0bincarnation\x18\x01 \x01(\t\x12\x0f\n\x07running\x18\x02 \x01(\x05\x32\xaf\x02\n\x0c\x41\x64minService\x12G\n\x0b\x43heckHealth\x12\x1c.dexpb.v1.CheckHealthRequest\x1a\x1a.dexpb.v1.CheckHealthReply\x12G\n\x0bListWorkers\x12\x1c.dexpb.v1.ListWorkersRequest\x1a\x1a.dexpb.v1.ListWorkersReply\x12\x44\n\nListQueues\x12\x1b.dexpb.v1.ListQueuesRequest\x1a\x19.dexpb.v1.ListQueuesReply\x12G\n\x0b\x44rainWorker\x12\x1c.dexpb.v1.DrainWorkerRequest\x1a\x1a.dexpb.v1.DrainWorkerReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x64\x65xpb/v1/admin_service.proto\x12\x08\x64\x65xpb.v1\"\x14\n\x12\x43heckHealthRequest\"\xcb\x01\n\x10\x43heckHealthReply\x12\x11\n\tcondition\x18\x01 \x01(\t\x12\x10\n\x08hostname\x18\x02 \x01(\t\x12\x11\n\tcommit_ms\x18\x03 \x01(\x01\x12\x0b\n\x03now\x18\x04 \x01(\x03\x12\x11\n\topen_runs\x18\x05 \x01(\x03\x12\x19\n\x11\x63onnected_workers\x18\x06 \x01(\x03\x12\x0f\n\x07version\x18\x07 \x01(\t\x12\x1c\n\x14postponed_executions\x18\x08 \x01(\x03\x12\x15\n\rarchive_error\x18\t \x01(\t\"\'\n\x12ListWorkersRequest\x12\x11\n\tworker_id\x18\x01 \x01(\t\"F\n\x10ListWorkersReply\x12%\n\x07workers\x18\x01 \x03(\x0b\x32\x14.dexpb.v1.WorkerInfo\x12\x0b\n\x03now\x18\x02 \x01(\x03\"\x8f\x03\n\nWorkerInfo\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\x0b\n\x03sdk\x18\x03 \x01(\t\x12\x10\n\x08sessions\x18\x04 \x01(\x05\x12\x14\n\x0c\x63onnected_at\x18\x05 \x01(\x03\x12\x11\n\tlast_seen\x18\x06 \x01(\x03\x12\x13\n\x0bis_draining\x18\x07 \x01(\x08\x12\x0f\n\x07streams\x18\x08 \x01(\x05\x12\x0c\n\x04\x62usy\x18\t \x01(\x05\x12\x0f\n\x07running\x18\n \x01(\x05\x12\x1c\n\x14max_concurrent_tasks\x18\x0b \x01(\x05\x12\x1a\n\x12reserved_rpc_tasks\x18\x0c \x01(\x05\x12\x34\n\x08\x64\x65\x63lines\x18\r \x03(\x0b\x32\".dexpb.v1.WorkerInfo.DeclinesEntry\x12+\n\x06queues\x18\x0e \x03(\x0b\x32\x1b.dexpb.v1.QueueRegistration\x1a/\n\rDeclinesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"Q\n\x11QueueRegistration\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04idle\x18\x02 \x01(\x05\x12\x0c\n\x04\x62usy\x18\x03 \x01(\x05\x12\x12\n\nlast_error\x18\x04 \x01(\t\"\x13\n\x11ListQueuesRequest\"C\n\x0fListQueuesReply\x12#\n\x06queues\x18\x01 \x03(\x0b\x32\x13.dexpb.v1.QueueInfo\x12\x0b\n\x03now\x18\x02 \x01(\x03\"\x89\x02\n\tQueueInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0fis_worker_queue\x18\x02 \x01(\x08\x12\x0f\n\x07waiting\x18\x03 \x01(\x05\x12\x14\n\x0coldest_since\x18\x04 \x01(\x03\x12G\n\x13waiting_by_priority\x18\x05 \x03(\x0b\x32*.dexpb.v1.QueueInfo.WaitingByPriorityEntry\x12\x0f\n\x07workers\x18\x06 \x01(\x05\x12\x0c\n\x04idle\x18\x07 \x01(\x05\x12\x0c\n\x04\x62usy\x18\x08 \x01(\x05\x1a\x38\n\x16WaitingByPriorityEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\"5\n\x12\x44rainWorkerRequest\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x0c\n\x04undo\x18\x02 \x01(\x08\"8\n\x10\x44rainWorkerReply\x12\x13\n\x0bincarnation\x18\x01 \x01(\t\x12\x0f\n\x07running\x18\x02 \x01(\x05\x32\xaf\x02\n\x0c\x41\x64minService\x12G\n\x0b\x43heckHealth\x12\x1c.dexpb.v1.CheckHealthRequest\x1a\x1a.dexpb.v1.CheckHealthReply\x12G\n\x0bListWorkers\x12\x1c.dexpb.v1.ListWorkersRequest\x1a\x1a.dexpb.v1.ListWorkersReply\x12\x44\n\nListQueues\x12\x1b.dexpb.v1.ListQueuesRequest\x1a\x19.dexpb.v1.ListQueuesReply\x12G\n\x0b\x44rainWorker\x12\x1c.dexpb.v1.DrainWorkerRequest\x1a\x1a.dexpb.v1.DrainWorkerReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,29 +38,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHECKHEALTHREQUEST']._serialized_start=42
   _globals['_CHECKHEALTHREQUEST']._serialized_end=62
   _globals['_CHECKHEALTHREPLY']._serialized_start=65
-  _globals['_CHECKHEALTHREPLY']._serialized_end=215
-  _globals['_LISTWORKERSREQUEST']._serialized_start=217
-  _globals['_LISTWORKERSREQUEST']._serialized_end=256
-  _globals['_LISTWORKERSREPLY']._serialized_start=258
-  _globals['_LISTWORKERSREPLY']._serialized_end=328
-  _globals['_WORKERINFO']._serialized_start=331
-  _globals['_WORKERINFO']._serialized_end=730
-  _globals['_WORKERINFO_DECLINESENTRY']._serialized_start=683
-  _globals['_WORKERINFO_DECLINESENTRY']._serialized_end=730
-  _globals['_QUEUEREGISTRATION']._serialized_start=732
-  _globals['_QUEUEREGISTRATION']._serialized_end=813
-  _globals['_LISTQUEUESREQUEST']._serialized_start=815
-  _globals['_LISTQUEUESREQUEST']._serialized_end=834
-  _globals['_LISTQUEUESREPLY']._serialized_start=836
-  _globals['_LISTQUEUESREPLY']._serialized_end=903
-  _globals['_QUEUEINFO']._serialized_start=906
-  _globals['_QUEUEINFO']._serialized_end=1171
-  _globals['_QUEUEINFO_WAITINGBYPRIORITYENTRY']._serialized_start=1115
-  _globals['_QUEUEINFO_WAITINGBYPRIORITYENTRY']._serialized_end=1171
-  _globals['_DRAINWORKERREQUEST']._serialized_start=1173
-  _globals['_DRAINWORKERREQUEST']._serialized_end=1226
-  _globals['_DRAINWORKERREPLY']._serialized_start=1228
-  _globals['_DRAINWORKERREPLY']._serialized_end=1284
-  _globals['_ADMINSERVICE']._serialized_start=1287
-  _globals['_ADMINSERVICE']._serialized_end=1590
+  _globals['_CHECKHEALTHREPLY']._serialized_end=268
+  _globals['_LISTWORKERSREQUEST']._serialized_start=270
+  _globals['_LISTWORKERSREQUEST']._serialized_end=309
+  _globals['_LISTWORKERSREPLY']._serialized_start=311
+  _globals['_LISTWORKERSREPLY']._serialized_end=381
+  _globals['_WORKERINFO']._serialized_start=384
+  _globals['_WORKERINFO']._serialized_end=783
+  _globals['_WORKERINFO_DECLINESENTRY']._serialized_start=736
+  _globals['_WORKERINFO_DECLINESENTRY']._serialized_end=783
+  _globals['_QUEUEREGISTRATION']._serialized_start=785
+  _globals['_QUEUEREGISTRATION']._serialized_end=866
+  _globals['_LISTQUEUESREQUEST']._serialized_start=868
+  _globals['_LISTQUEUESREQUEST']._serialized_end=887
+  _globals['_LISTQUEUESREPLY']._serialized_start=889
+  _globals['_LISTQUEUESREPLY']._serialized_end=956
+  _globals['_QUEUEINFO']._serialized_start=959
+  _globals['_QUEUEINFO']._serialized_end=1224
+  _globals['_QUEUEINFO_WAITINGBYPRIORITYENTRY']._serialized_start=1168
+  _globals['_QUEUEINFO_WAITINGBYPRIORITYENTRY']._serialized_end=1224
+  _globals['_DRAINWORKERREQUEST']._serialized_start=1226
+  _globals['_DRAINWORKERREQUEST']._serialized_end=1279
+  _globals['_DRAINWORKERREPLY']._serialized_start=1281
+  _globals['_DRAINWORKERREPLY']._serialized_end=1337
+  _globals['_ADMINSERVICE']._serialized_start=1340
+  _globals['_ADMINSERVICE']._serialized_end=1643
 # @@protoc_insertion_point(module_scope)

@@ -44,6 +44,8 @@ class CheckHealthReply(_message.Message):
     OPEN_RUNS_FIELD_NUMBER: _builtins.int
     CONNECTED_WORKERS_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    POSTPONED_EXECUTIONS_FIELD_NUMBER: _builtins.int
+    ARCHIVE_ERROR_FIELD_NUMBER: _builtins.int
     condition: _builtins.str
     """SERVING or the reason why not."""
     hostname: _builtins.str
@@ -58,6 +60,10 @@ class CheckHealthReply(_message.Message):
     """Worker processes with a session."""
     version: _builtins.str
     """Release of the server."""
+    postponed_executions: _builtins.int
+    """Executions that are kept beyond their retention because they could not be archived in the last sweep."""
+    archive_error: _builtins.str
+    """Why the first of them could not; empty if there is none."""
     def __init__(
         self,
         *,
@@ -68,10 +74,12 @@ class CheckHealthReply(_message.Message):
         open_runs: _builtins.int = ...,
         connected_workers: _builtins.int = ...,
         version: _builtins.str = ...,
+        postponed_executions: _builtins.int = ...,
+        archive_error: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["commit_ms", b"commit_ms", "condition", b"condition", "connected_workers", b"connected_workers", "hostname", b"hostname", "now", b"now", "open_runs", b"open_runs", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["archive_error", b"archive_error", "commit_ms", b"commit_ms", "condition", b"condition", "connected_workers", b"connected_workers", "hostname", b"hostname", "now", b"now", "open_runs", b"open_runs", "postponed_executions", b"postponed_executions", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

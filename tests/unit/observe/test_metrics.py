@@ -11,6 +11,7 @@ from dexd.core import commands as c
 from dexd.core.ids import WorkerId
 from dexd.core.matching.tally import WAIT_BOUNDS_MS
 from dexd.core.values import DecisionKind, Standing, StepPlan
+from dexd.engine.retention import RetentionStatus
 from dexd.errors import ListenError
 from dexd.observe.metric_table import METRIC_TABLE, OTHER, QUEUE_WAITING, SERIES_MAX, WORKER_RUNNING, Kind
 from dexd.observe.metrics import ServerFacts, _bounded, create_exposition
@@ -38,6 +39,22 @@ async def test_every_metric_of_the_table_is_served_and_no_other() -> None:
     served = {(f"{family.name}_total" if family.type == "counter" else family.name, family.type) for family in families}
     assert served == {(metric.name, metric.kind.value) for metric in METRIC_TABLE}
     assert {family.documentation for family in families} == {metric.meaning for metric in METRIC_TABLE}
+
+
+async def test_keep_2_removals_and_failures_of_the_archive_are_shown() -> None:
+    """[KEEP-2, OBS-1]"""
+    status = RetentionStatus()
+    status.removed_runs, status.archived_executions = 5, 4
+    status.archive_failures, status.postponed_executions = 3, 2
+    rig = Rig()
+    text = create_exposition(rig.engine, rig.clock, ServerFacts("1", 1, BEGUN_AT, Path("absent")), status)().decode()
+    samples = {
+        sample.name: sample.value for family in text_string_to_metric_families(text) for sample in family.samples
+    }
+    assert samples["dexd_removed_runs_total"] == 5
+    assert samples["dexd_archived_executions_total"] == 4
+    assert samples["dexd_archive_failures_total"] == 3
+    assert samples["dexd_archive_postponed_executions"] == 2
 
 
 def test_names_follow_the_conventions_of_prometheus() -> None:

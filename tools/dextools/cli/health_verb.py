@@ -16,7 +16,7 @@ def add_health_verb(app: typer.Typer) -> None:
 
 
 def health(call: Invocation) -> None:
-    """Check a server: a durable write, the engine, the clock. Exit code 5 when it does not serve."""
+    """Check a server: a durable write, the engine, the clock, the archive. Exit code 5 when it does not serve."""
     with call.connection() as connection:
         reply = connection.call(connection.admin.CheckHealth, pb.CheckHealthRequest())
     document = {
@@ -28,6 +28,8 @@ def health(call: Invocation) -> None:
         "now": reply.now,
         "open_runs": reply.open_runs,
         "connected_workers": reply.connected_workers,
+        "postponed_executions": reply.postponed_executions,
+        "archive_error": reply.archive_error or None,
     }
     call.output.fields(document, document | {"now": instant_text(reply.now)})
     if reply.condition != SERVING:
