@@ -25,10 +25,10 @@ IDLE_S = 1.0
 """Pause after which the WAL is copied into the database; long enough that no series of single requests pays for it."""
 
 
-REMOVED_EVENTS_MAX = 256
+REMOVED_EVENTS_MAX = 512
 """Events of removed runs deleted at once; a commit that comes meanwhile waits a few milliseconds for it [KEEP-1]."""
 
-REMOVAL_PAUSE_S = 0.005
+REMOVAL_PAUSE_S = 0.02
 """Nothing was written for so long: a good moment to delete. Batches that follow each other closely do not let one come;
 behind those as many events are deleted as were written, so that the log does not grow for want of a pause."""
 
