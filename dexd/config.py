@@ -104,6 +104,8 @@ class FlowSection(msgspec.Struct, frozen=True):
     """Whether what follows a Step's result may start before that is on disk; the method and the Flow win [DUR-2]."""
     rpc_timeout_ms: Annotated[int, Duration("1ms", "60s")] = 10_000
     """Timeout of an RPC handler from hand-over [RPC-7]."""
+    rollover_events: Annotated[int, Count(0, 10_000_000)] = 10_000
+    """Events after which a run is continued by a new one; the Flow wins, 0 is never [ROLL-2]."""
 
 
 class BlobSection(msgspec.Struct, frozen=True):
@@ -156,6 +158,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
             max_flow_type_length=matching.max_flow_type_length,
             method_timeout_ms=self.flow.method_timeout_ms,
             step_durability=StepDurability[self.flow.step_durability.upper()],
+            rollover_events=self.flow.rollover_events,
         )
 
     def retention(self) -> RetentionConfig:

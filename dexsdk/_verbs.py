@@ -278,6 +278,14 @@ class Verbs:
         body = message.SerializeToString()
         return ask(Request("update_flow_config", "UpdateFlowConfig", body, replies.to_nothing, flow_id))
 
+    def trigger_continue_as_new(self, flow_id: str) -> Conversation[None]:
+        """See Client.trigger_continue_as_new."""
+        message = pb.TriggerContinueAsNewRequest(
+            flow_id=check_name(flow_id, "Flow ID"), request_id=self._request_id(None)
+        )
+        body = message.SerializeToString()
+        return ask(Request("trigger_continue_as_new", "TriggerContinueAsNew", body, replies.to_nothing, flow_id))
+
     def stop_flow(self, flow_id: str, options: StopFlowOptions | None) -> Conversation[StopResult]:
         """See Client.stop_flow."""
         options = options or StopFlowOptions()

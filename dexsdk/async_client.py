@@ -223,6 +223,10 @@ class AsyncClient:
         """See Client.update_flow_config."""
         await self._caller.carry(self._verbs.update_flow_config(flow_id, config))
 
+    async def trigger_continue_as_new(self, flow_id: str) -> None:
+        """See Client.trigger_continue_as_new."""
+        await self._caller.carry(self._verbs.trigger_continue_as_new(flow_id))
+
     async def describe_flow(self, flow_id: str, *, run_id: str | None = None) -> FlowInfo:
         """See Client."""
         return await self._caller.carry(self._verbs.describe_flow(flow_id, run_id=run_id))

@@ -290,6 +290,17 @@ class Client:
         """Change the settings that the config sets, for later dispatches of an active Flow [CFG-2]."""
         self._caller.carry(self._verbs.update_flow_config(flow_id, config))
 
+    def trigger_continue_as_new(self, flow_id: str) -> None:
+        """Let a new run continue an active Flow now, whatever its threshold; nothing of it is disturbed [ROLL-2].
+
+        The new run has everything that the old one had, and an empty history. Running handlers go on, and calls that
+        wait go on waiting.
+
+        Raises:
+            FlowNotActiveError: the Flow is closed.
+        """
+        self._caller.carry(self._verbs.trigger_continue_as_new(flow_id))
+
     def describe_flow(self, flow_id: str, *, run_id: str | None = None) -> FlowInfo:
         """Tell how a Flow, or one run of it, stands."""
         return self._caller.carry(self._verbs.describe_flow(flow_id, run_id=run_id))

@@ -54,7 +54,7 @@ class Context:
     @property
     def run_id(self) -> str:
         """The run that was current at hand-over."""
-        return self.open_call().assign.token.run_id
+        return run_id_of(self.open_call().assign)
 
     @property
     def flow_type(self) -> str:
@@ -119,7 +119,7 @@ class Context:
         assign = self.open_call().assign
         fields = {
             "flow_id": assign.flow_id,
-            "run_id": assign.token.run_id,
+            "run_id": run_id_of(assign),
             "step_execution_id": self.step_execution_id,
             "attempt": self.attempt,
         }
@@ -238,6 +238,11 @@ class _LoopTurn(Awaitable[None]):
 
 
 _TURN = _LoopTurn()
+
+
+def run_id_of(assign: frames.Assign) -> str:
+    """The run that was current when the call was handed over."""
+    return assign.run_id or assign.token.run_id
 
 
 def _escape(text: str, characters: str) -> str:

@@ -16,11 +16,13 @@ class FlowStatus(Enum):
     """Closed by a CANCEL stop."""
     TERMINATED = "TERMINATED"
     """Closed by a TERMINATE stop, or replaced by a start under ALLOW_TERMINATE_IF_RUNNING."""
+    CONTINUED_AS_NEW = "CONTINUED_AS_NEW"
+    """Of an earlier run only: the execution goes on in the run that continues it; never how an execution stands."""
 
     @property
     def is_terminal(self) -> bool:
         """Whether the execution is closed."""
-        return self is not FlowStatus.RUNNING
+        return self not in (FlowStatus.RUNNING, FlowStatus.CONTINUED_AS_NEW)
 
 
 class FlowErrorType(Enum):

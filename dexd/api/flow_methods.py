@@ -143,6 +143,9 @@ class FlowMethods:
             "UpdateFlowConfig": Method(
                 pb.UpdateFlowConfigRequest, _with_id(requests.to_update_flow_config), request, replies.from_reply
             ),
+            "TriggerContinueAsNew": Method(
+                pb.TriggerContinueAsNewRequest, _with_id(requests.to_continue_as_new), request, replies.from_reply
+            ),
             "StopFlow": Method(pb.StopFlowRequest, _with_id(requests.to_stop_flow), request, replies.from_reply),
             "InvokeRpc": Method(pb.InvokeRpcRequest, self._to_invoke_rpc, self._engine.invoke, replies.from_rpc_output),
         }

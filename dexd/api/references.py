@@ -26,7 +26,7 @@ _encode = msgspec.msgpack.Encoder().encode
 class Ledger(Protocol):
     """What the log knows of large values; a part of EventLog."""
 
-    def refers_to(self, run_id: str, digest: bytes) -> bool:
+    def refers_to(self, chain_id: str, digest: bytes) -> bool:
         """See EventLog."""
         ...
 

@@ -20,6 +20,7 @@ from dexd.codec.views import (
 from dexd.core.explain.blockers import Explanation
 from dexd.core.outcome import (
     AttributeAccepted,
+    ContinueAsNewAccepted,
     FlowConfigAccepted,
     FlowReply,
     MessageDeleted,
@@ -45,6 +46,8 @@ def from_reply(reply: FlowReply) -> Message:
             return pb.DeleteChannelMessageReply()
         case SkipTimerResult():
             return pb.SkipTimerReply(outcome=reply.outcome.name)
+        case ContinueAsNewAccepted():
+            return pb.TriggerContinueAsNewReply(run_id=reply.run_id)
         case FlowConfigAccepted():
             return pb.UpdateFlowConfigReply()
         case StopFlowResult():

@@ -27,6 +27,7 @@ from dexd.codec.standings import standing_fault, standing_of_proto
 from dexd.codec.start_options import config_of_proto, terms_of_proto
 from dexd.codec.step_plans import plan_of_start_step
 from dexd.core.commands import (
+    ContinueAsNew,
     DeleteMessage,
     InvokeRpc,
     PublishMessages,
@@ -200,6 +201,16 @@ def to_update_flow_config(request: pb.UpdateFlowConfigRequest, fresh: RequestId)
         config,
         RequestId(request.request_id) if request.request_id else fresh,
         content_digest("update_config", msgspec.msgpack.encode(config)),
+    )
+
+
+def to_continue_as_new(request: pb.TriggerContinueAsNewRequest, fresh: RequestId) -> ContinueAsNew | Rejection:
+    """Read the wish that another run continues a Flow now [ROLL-2]."""
+    return refuse_target(request.flow_id, request.run_id, request.request_id) or ContinueAsNew(
+        FlowId(request.flow_id),
+        optional_run_id(request.run_id),
+        RequestId(request.request_id) if request.request_id else fresh,
+        content_digest("continue_as_new"),
     )
 
 

@@ -15,6 +15,7 @@ from dexd.codec.live_step_view import show_last_failure
 from dexd.codec.views import HistoryEntry
 from dexd.core import events as e
 from dexd.core.config import KernelConfig
+from dexd.core.flow.carrying import from_carried
 from dexd.core.flow.durability import durability_of
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
@@ -74,6 +75,8 @@ class HistoryView:
             shown["queue"] = "sticky" if event.is_sticky else "type"
             # Nothing limits dispatches yet.
             shown["limits"] = []
+        if isinstance(event, e.FlowContinued):
+            shown["carried"] = _carried(from_carried(event.carried))
         return shown
 
     def _delivery(self, event: DeliveryEnd, at: int) -> dict[str, Json]:
@@ -158,15 +161,39 @@ def _effects(event: e.WaitForCompleted | e.ExecuteCompleted) -> dict[str, Json]:
     }
 
 
+def _carried(state: RunState) -> dict[str, Json]:
+    """What a run began with, in outline: values stand in the history of the runs before."""
+    steps = [
+        {
+            "step_execution_id": step.step_execution_id,
+            "phase": step.phase.name,
+            "method": step.method.name,
+            "attempt": step.attempt,
+        }
+        for step in state.steps.values()
+    ]
+    return {
+        "events": state.version,
+        "steps": steps,
+        "counters": state.counters,
+        "attributes": list(state.attributes),
+        "channels": {channel: len(messages) for channel, messages in state.channels.items()},
+        "completions": len(state.completions),
+        "requests": len(state.requests),
+    }
+
+
 _BLOCK_FIELDS = ("wait", "failure", "decision", "output", "reason", "writes", "messages", "locals", "recorded")
 _HIDDEN: dict[type[e.Event], tuple[str, ...]] = {
     e.FlowStarted: ("digest", "seed"),
+    e.FlowContinued: ("carried",),
     **dict.fromkeys((e.WaitForCompleted, e.WaitForFailed, e.ExecuteCompleted, e.ExecuteFailed), _BLOCK_FIELDS),
 }
 """Fields without meaning for a reader, and those that a method's result shows in its blocks."""
 
 _SHOWN_WHEN_SET: dict[type[e.Event], tuple[str, ...]] = {
     e.FlowStarted: ("terms", "eligible_at", "timeout_at"),
+    e.FlowContinued: ("request",),
     e.RpcCompleted: ("input", "output"),
     e.FlowClosed: ("next_run_id",),
     e.WaitForCompleted: ("sub_flows",),

@@ -187,6 +187,7 @@ def _assign(effect: e.AssignCall) -> frames.Assign:
         call.heartbeat_timeout_ms,
         call.references,
         call.preload,
+        "" if call.run_id == call.token.run_id else call.run_id,
     )
 
 

@@ -155,7 +155,7 @@ def summary_of_row(listed: ListedRun) -> FlowSummary:
         listed.history_events,
         FlowErrorType(row.error_type),
         row.error_message,
-        RunId(listed.first_run_id),
+        RunId(row.first_run_id or row.run_id),
         listed.next_deadline,
     )
 

@@ -11,18 +11,21 @@ from dexd.core.flow.decide_external import (
     decide_publish,
     decide_set_attribute,
     decide_stop,
+    refuse_closed,
     refuse_other_run,
     refuse_unknown,
     remembered,
 )
+from dexd.core.flow.decide_roll_over import continuing_run_id
 from dexd.core.flow.decide_start import decide_start
 from dexd.core.flow.decide_timeout import decide_skip_timeout
 from dexd.core.flow.state import RunState
 from dexd.core.flow.timer_skips import decide_skip_timer
-from dexd.core.ids import TIMEOUT_HANDLER_ID
+from dexd.core.ids import TIMEOUT_HANDLER_ID, RunId
 from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.outcome import (
     AttributeAccepted,
+    ContinueAsNewAccepted,
     FlowConfigAccepted,
     MessageDeleted,
     PublishAccepted,
@@ -32,22 +35,24 @@ from dexd.core.outcome import (
     StopFlowResult,
 )
 from dexd.core.rejections import Rejection
+from dexd.core.roll_overs import RollOvers
 from dexd.core.runs import Runs
 from dexd.core.starts import Starts
 from dexd.core.turn import Answer, Route, Turn
 from dexd.core.values import FlowStatus, RequestRecord, SkipOutcome, StopType
 
 _Write: TypeAlias = c.SetAttribute | c.DeleteMessage | c.UpdateFlowConfig
-_OfOneFlow: TypeAlias = _Write | c.PublishMessages | c.SkipTimer | c.StopFlow
+_OfOneFlow: TypeAlias = _Write | c.PublishMessages | c.SkipTimer | c.StopFlow | c.ContinueAsNew
 
 
 class ClientCommands:
     """Starts, writes from outside, RPCs and stops."""
 
-    def __init__(self, runs: Runs, starts: Starts, rpcs: RpcDesk) -> None:
+    def __init__(self, runs: Runs, starts: Starts, rpcs: RpcDesk, roll_overs: RollOvers) -> None:
         self._runs = runs
         self._starts = starts
         self._rpcs = rpcs
+        self._roll_overs = roll_overs
 
     def routes(self) -> dict[type[c.Command], Route]:
         """The method for each command."""
@@ -59,6 +64,7 @@ class ClientCommands:
             c.SkipTimer: self.skip_timer,
             c.StopFlow: self.stop_flow,
             c.UpdateFlowConfig: self.update_config,
+            c.ContinueAsNew: self.continue_as_new,
             c.InvokeRpc: self.invoke_rpc,
             c.AbandonRpc: self.abandon_rpc,
         }
@@ -137,6 +143,20 @@ class ClientCommands:
             return StopFlowResult(False, run.status)
         turn.emit_all(run, decide_stop(run, command.type, command.reason, command.request_id, command.digest))
         return StopFlowResult(True, FlowStatus(run.status))
+
+    def continue_as_new(self, turn: Turn, command: c.ContinueAsNew) -> Answer:
+        """Let another run continue this one, whatever its threshold [ROLL-2]."""
+        found = self._target(command)
+        if isinstance(found, Rejection):
+            return found
+        run, known = found
+        if known is not None:
+            return ContinueAsNewAccepted(RunId(known.answer.decode()))
+        refused = refuse_closed(run)
+        if refused is not None:
+            return refused
+        record = RequestRecord(command.request_id, command.digest, continuing_run_id(run).encode())
+        return ContinueAsNewAccepted(self._roll_overs.roll_over(turn, run, record).run_id)
 
     def invoke_rpc(self, turn: Turn, command: c.InvokeRpc) -> Answer:
         """Find a worker for an RPC; the answer comes later, as an effect."""

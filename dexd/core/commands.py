@@ -99,6 +99,15 @@ class InvokeRpc(msgspec.Struct, frozen=True, gc=False):
     """The caller does not know the two; what connected workers say of the RPC holds."""
 
 
+class ContinueAsNew(msgspec.Struct, frozen=True, gc=False):
+    """Let another run continue the current one of an active Flow [ROLL-2]. Reply: ContinueAsNewAccepted."""
+
+    flow_id: FlowId
+    run_id: RunId | None
+    request_id: RequestId
+    digest: bytes
+
+
 class AbandonRpc(msgspec.Struct, frozen=True, gc=False):
     """The caller of an RPC has gone; a handler that already runs may still have its effects."""
 
@@ -297,6 +306,7 @@ ClientCommand: TypeAlias = (
     | StopFlow
     | UpdateFlowConfig
     | ScheduleCommand
+    | ContinueAsNew
 )
 WorkerCommand: TypeAlias = (
     OpenSession

@@ -31,6 +31,8 @@ class KernelConfig(msgspec.Struct, frozen=True):
     """Timeout of a Step method that names none [OPT-1]."""
     step_durability: StepDurability = StepDurability.SYNC
     """Durability of results where neither the method nor the Flow says one [CFG-3]."""
+    rollover_events: int = 10_000
+    """Events of a run after which another one continues it, unless the Flow says another number; 0 is off [ROLL-2]."""
 
 
 DECLINED_OFFERS_MAX = 16

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from dexd.core.commands import RunCommand
-from dexd.core.ids import CallerId, FlowId, SessionId, StreamNumber
+from dexd.core.ids import CallerId, FlowId, RunId, SessionId, StreamNumber
 from dexd.core.rejections import Rejection
 from dexd.core.values import ConditionResult, Message, RecoveryError, Token
 
@@ -41,6 +41,8 @@ class CallSnapshot(msgspec.Struct, frozen=True, gc=False):
     """Attributes that are set and whose values the worker fetches when it needs them [ATTR-7]."""
     preload: tuple[str, ...] = ()
     """Definitions whose values it fetches before the call."""
+    run_id: RunId = RunId("")
+    """The run at hand-over; the handler keeps it whatever run continues that one [ROLL-4]."""
 
 
 class WelcomeSession(msgspec.Struct, frozen=True, gc=False):

@@ -4,7 +4,7 @@ Fields are only ever appended, with a default; anything else needs a new version
 complete: folding needs no rule, no clock and no other stream.
 """
 
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 import msgspec
 
@@ -64,6 +64,18 @@ class FlowRetried(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Messages from outside that nobody consumed, by Channel: id, value, instant."""
     requests: tuple[tuple[RequestRecord, int], ...] = ()
     """Requests of the execution that are remembered, oldest first, and when each was applied [RPC-12]."""
+
+
+class FlowContinued(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The run goes on where the one before it left off, at a roll-over; second event of its run [ROLL-2]."""
+
+    previous_run_id: RunId
+    first_run_id: RunId
+    """Of the execution."""
+    carried: bytes
+    """Everything that the run before had when it ended [ROLL-3]; see `dexd.core.flow.carrying`."""
+    request: RequestRecord | None = None
+    """The request that asked for it; None when the run before had reached its threshold."""
 
 
 class StepScheduled(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -298,7 +310,7 @@ class RpcCompleted(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     name: str
     number: int
-    """Counts effectful calls of this name in the run [ID-12]."""
+    """Counts effectful calls of this name in the chain [ID-12]."""
     worker_id: WorkerId
     request: RequestRecord
     writes: tuple[tuple[str, bytes | None], ...] = ()
@@ -337,7 +349,7 @@ class FlowClosed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     request: RequestRecord | None = None
     """The stop request that closed it."""
     next_run_id: RunId = RunId("")
-    """The run with which the execution goes on; empty if this was its end [START-8]."""
+    """The run with which the execution goes on; empty if this was its end [START-8, ROLL-2]."""
 
 
 Event: TypeAlias = (
@@ -365,36 +377,10 @@ Event: TypeAlias = (
     | RpcCompleted
     | FlowConfigUpdated
     | FlowRetried
+    | FlowContinued
     | StaleResultRejected
     | FlowClosed
 )
 
-EVENT_TYPES: tuple[type[Event], ...] = (
-    FlowStarted,
-    StepScheduled,
-    StepDispatched,
-    StepDeclined,
-    StepDeliveryLost,
-    HeartbeatReceived,
-    WaitForCompleted,
-    SubFlowStarted,
-    SubFlowClosed,
-    WaitForFailed,
-    ConditionsMet,
-    TimerFired,
-    TimerSkipped,
-    TimerSkipRequested,
-    ExecuteCompleted,
-    ExecuteFailed,
-    StepCanceled,
-    MethodPending,
-    ChannelPublished,
-    ChannelMessageDeleted,
-    AttributesSet,
-    RpcCompleted,
-    FlowConfigUpdated,
-    FlowRetried,
-    StaleResultRejected,
-    FlowClosed,
-)
+EVENT_TYPES: tuple[type[Event], ...] = get_args(Event)
 """Every event type; the codec, the transition table and their drift tests iterate over it."""

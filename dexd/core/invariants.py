@@ -14,14 +14,16 @@ from dexd.core.matching.calls import Call, CallKey, CallStage
 from dexd.core.matching.deadline_keys import HoldDue, PingDue
 from dexd.core.matching.sessions import Session, Stream, Worker
 from dexd.core.sub_flow_desk import running_children
-from dexd.core.values import Method
+from dexd.core.values import FlowStatus, Method
 
 
 def violations(kernel: Kernel, *, now: int) -> list[str]:
     """Check a serving kernel after a command at `now`; an empty list means sound."""
     found = [fault for run in kernel.runs.values() for fault in run_violations(run)]
     found += _count_faults(kernel)
-    found += [fault for run in kernel.runs.values() for fault in _timeout_faults(kernel, run)]
+    found += _chain_faults(kernel)
+    newest = [run for run in kernel.runs.values() if not _is_superseded(run)]
+    found += [fault for run in newest for fault in _timeout_faults(kernel, run)]
     for run in kernel.runs.values():
         for step in run.steps.values():
             found += [f"{run.run_id} {step.step_execution_id}: {fault}" for fault in _step_faults(kernel, run, step)]
@@ -45,12 +47,31 @@ def _count_faults(kernel: Kernel) -> Iterator[str]:
         yield f"stream_count is {kernel.workforce.stream_count} with {streams} streams"
 
 
+def _is_superseded(run: RunState) -> bool:
+    return run.status is FlowStatus.CONTINUED_AS_NEW
+
+
+def _chain_faults(kernel: Kernel) -> Iterator[str]:
+    """[ROLL-4] Whoever names a chain finds its newest run, and calls are about that run's state."""
+    open_chains = [run.chain_id for run in kernel.runs.values() if run.is_open]
+    if len(dict.fromkeys(open_chains)) != len(open_chains):
+        yield f"a chain has several open runs: {open_chains} [ROLL-2]"
+    for run in kernel.runs.values():
+        if not _is_superseded(run) and kernel.newest_of_chain(run.chain_id) is not run:
+            yield f"{run.run_id} is not the newest run of its chain {run.chain_id}"
+    for call in kernel.dispatcher.calls.values():
+        if call.run is not kernel.newest_of_chain(call.key[0]):
+            yield f"call {call.call_id} is about run {call.run.run_id}, not the newest of its chain {call.key[0]}"
+        if call.step is not None and call.run.steps.get(call.step.step_execution_id) is not call.step:
+            yield f"call {call.call_id} has not the Step execution of run {call.run.run_id}"
+
+
 def _timeout_faults(kernel: Kernel, run: RunState) -> Iterator[str]:
     if TIMEOUT_HANDLER_ID in run.steps:
         if run.timeout_at:
             yield f"{run.run_id}: its timeout handler runs before its time is over at {run.timeout_at} [TIME-3]"
         return
-    armed = kernel.dispatcher.deadlines.armed_at((run.run_id, TIMEOUT_HANDLER_ID))
+    armed = kernel.dispatcher.deadlines.armed_at((run.chain_id, TIMEOUT_HANDLER_ID))
     if armed != (run.timeout_at or None):
         yield f"{run.run_id}: its time is over at {run.timeout_at}, armed at {armed} [TIME-1, TIMER-10]"
 
@@ -58,7 +79,7 @@ def _timeout_faults(kernel: Kernel, run: RunState) -> Iterator[str]:
 def _child_faults(kernel: Kernel, run: RunState) -> Iterator[str]:
     """Whoever waits for a child is told of its end, or word is on its way [SUB-5, ARCH-14]."""
     for key, child, _ in running_children(run):
-        if not (kernel.sub_flows.is_watching(child, key) or kernel.sub_flows.owes_word(run.run_id)):
+        if not (kernel.sub_flows.is_watching(child, key) or kernel.sub_flows.owes_word(run.chain_id)):
             yield f"{key.step_execution_id} waits for {child!r}, whose end nobody will tell [SUB-5]"
 
 
@@ -66,7 +87,7 @@ def _child_faults(kernel: Kernel, run: RunState) -> Iterator[str]:
 
 
 def _step_faults(kernel: Kernel, run: RunState, step: StepExecution) -> Iterator[str]:
-    key: CallKey = (run.run_id, step.step_execution_id)
+    key: CallKey = (run.chain_id, step.step_execution_id)
     call = kernel.dispatcher.calls.get(key)
     armed = kernel.dispatcher.deadlines.armed_at(key)
     if step.phase is StepPhase.READY:
@@ -75,8 +96,8 @@ def _step_faults(kernel: Kernel, run: RunState, step: StepExecution) -> Iterator
     elif step.phase is StepPhase.RUNNING:
         if call is None or not call.is_delivered:
             yield "RUNNING without a delivered call [FLOW-11]"
-        elif call.token != step.token(run.run_id):
-            yield f"RUNNING as {step.token(run.run_id)}, the call's token is {call.token} [DELIV-2]"
+        elif call.token != step.token(run.chain_id):
+            yield f"RUNNING as {step.token(run.chain_id)}, the call's token is {call.token} [DELIV-2]"
     elif step.phase is StepPhase.BACKOFF:
         if call is None and armed != step.retry_at:
             yield f"BACKOFF until {step.retry_at}, armed at {armed} [FLOW-11]"
@@ -121,7 +142,7 @@ def _lock_faults(kernel: Kernel, call: Call) -> Iterator[str]:
             yield f"wants no locks, holds {held}, asks for {call.asks} [LOCK-2]"
         return
     busy = {lock: key for key, names in kernel.dispatcher.locks.held.items() for lock in ((key[0], n) for n in names)}
-    mine = [(call.run.run_id, name) for name in call.lock_keys]
+    mine = [(call.run.chain_id, name) for name in call.lock_keys]
     if call.is_delivered and held != call.lock_keys:
         yield f"was handed over with the locks {held}, wants {call.lock_keys} [LOCK-2]"
     if call.is_queued and not held and call.asks != call.lock_keys:
@@ -144,7 +165,7 @@ def _held_faults(kernel: Kernel) -> Iterator[str]:
     expected: dict[tuple[str, str], list[str]] = {}
     for run in kernel.runs.values():
         for name, step_id in run.locks.items():
-            expected.setdefault((run.run_id, step_id), []).append(name)
+            expected.setdefault((run.chain_id, step_id), []).append(name)
     if {key: sorted(names) for key, names in found.items()} != {k: sorted(names) for k, names in expected.items()}:
         yield f"Steps hold {found}, their runs say {expected} [LOCK-2]"
 

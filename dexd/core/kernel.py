@@ -25,6 +25,7 @@ from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.matching.workforce import Workforce
 from dexd.core.outcome import Outcome
 from dexd.core.parking import Parking, age_of
+from dexd.core.roll_overs import RollOvers
 from dexd.core.runs import Runs
 from dexd.core.schedules import commands as sc
 from dexd.core.schedules.desk import ScheduleDesk
@@ -32,7 +33,7 @@ from dexd.core.starts import Starts
 from dexd.core.streams import StreamIds, StreamKind, StreamState
 from dexd.core.sub_flow_desk import SubFlowDesk
 from dexd.core.sub_flows import SubFlowKey
-from dexd.core.turn import Answer, Route, Turn
+from dexd.core.turn import NEVER, Answer, Route, Turn
 from dexd.core.worker_commands import WorkerCommands
 
 _OF_A_FLOW = (
@@ -44,6 +45,7 @@ _OF_A_FLOW = (
     c.InvokeRpc,
     c.StopFlow,
     c.UpdateFlowConfig,
+    c.ContinueAsNew,
     c.ReachSubFlow,
     sc.StopOccurrence,
 )
@@ -60,9 +62,10 @@ _RESULTS = (c.CompleteCall, c.FailCall)
 
 
 class RunRef(msgspec.Struct, frozen=True):
-    """Asks the shell for a run by its ID."""
+    """Asks the shell for the newest run of a chain."""
 
     run_id: RunId
+    """First run of the chain."""
 
 
 class StreamRef(msgspec.Struct, frozen=True):
@@ -73,7 +76,7 @@ class StreamRef(msgspec.Struct, frozen=True):
 
 
 class RunRefs(msgspec.Struct, frozen=True):
-    """Asks the shell for several runs by their IDs."""
+    """Asks the shell for the newest runs of several chains."""
 
     run_ids: tuple[RunId, ...]
 
@@ -103,8 +106,10 @@ class Kernel:
         self._deliveries = Deliveries(self._dispatcher, self._rpcs, self._sub_flows)
         self._workforce = Workforce(self._dispatcher, self._deliveries)
         self._parking = Parking(self._runs, self._dispatcher, self._rpcs, self._starts, self._sub_flows)
+        self._roll_overs = RollOvers(self._starts, self._dispatcher, self._rpcs)
+        self._long_from = config.rollover_events or NEVER
         self._routes: dict[type[c.Command], Route] = {
-            **ClientCommands(self._runs, self._starts, self._rpcs).routes(),
+            **ClientCommands(self._runs, self._starts, self._rpcs, self._roll_overs).routes(),
             **WorkerCommands(self._runs, self._deliveries, self._workforce).routes(),
             **self._sub_flows.routes(),
             **self._schedules.routes(),
@@ -117,11 +122,13 @@ class Kernel:
 
     def handle(self, command: c.Command, *, now: int) -> Outcome:
         """Decide about one command at an instant that is not before that of the previous call."""
-        turn = Turn(now)
+        turn = Turn(now, self._long_from)
         if self._is_serving:
             self._fire(turn, now)
         reply = self._routes[type(command)](turn, command)
         self._finish(turn)
+        if turn.long:
+            self._roll_overs.settle(turn)
         return turn.outcome(reply)
 
     def fire_due(self, *, until: int, now: int) -> Outcome:
@@ -129,8 +136,10 @@ class Kernel:
 
         For a shell that brings back runs whose deadlines lie between the two: so all fire in due order [TIMER-5].
         """
-        turn = Turn(now)
+        turn = Turn(now, self._long_from)
         self._fire(turn, until)
+        if turn.long:
+            self._roll_overs.settle(turn)
         return turn.outcome(None)
 
     def next_deadline(self) -> int | None:
@@ -145,7 +154,7 @@ class Kernel:
         """
         if isinstance(command, _RESULTS):
             run_id = command.token.run_id
-            return None if run_id in self._runs.by_id else RunRef(run_id)
+            return None if run_id in self._runs.by_chain else RunRef(run_id)
         if isinstance(command, _OF_A_FLOW):
             latest = self._runs.latest.get(command.flow_id)
             if type(command) is c.StartFlow and (latest is None or self._may_repeat(latest, command)):
@@ -155,7 +164,7 @@ class Kernel:
             return command if type(command) is c.ReachSubFlow else command.flow_id
         if isinstance(command, c.NoteSubFlow):
             run_id = command.key.run_id
-            return None if run_id in self._runs.by_id else RunRef(run_id)
+            return None if run_id in self._runs.by_chain else RunRef(run_id)
         if isinstance(command, c.OpenSession) and command.running:
             return self._wanted_by_session(command)
         if isinstance(command, sc.ReachOccurrence):
@@ -172,7 +181,7 @@ class Kernel:
     def _wanted_by_session(self, command: c.OpenSession) -> RunRefs | None:
         """Runs whose results a worker presents; one that was accepted before is acknowledged [WIRE-10]."""
         run_ids = dict.fromkeys(running.token.run_id for running in command.running)
-        missing = tuple(run_id for run_id in run_ids if run_id not in self._runs.by_id)
+        missing = tuple(run_id for run_id in run_ids if run_id not in self._runs.by_chain)
         return RunRefs(missing) if missing else None
 
     def _may_repeat(self, latest: RunState, command: c.StartFlow) -> bool:
@@ -225,7 +234,9 @@ class Kernel:
     def forget(self, run_id: RunId) -> bool:
         """Drop a closed run from memory; False when it must stay, because it is open or an RPC is reading it."""
         run = self._runs.by_id.get(run_id)
-        if run is None or run.is_open or self._rpcs.has_calls(run_id):
+        if run is None or run.is_open:
+            return False
+        if self._rpcs.has_calls(run.chain_id) and self._runs.by_chain.get(run.chain_id) is run:
             return False
         self._runs.drop(run)
         return True
@@ -237,6 +248,10 @@ class Kernel:
     def run_by_id(self, run_id: RunId) -> RunState | None:
         """The run, if it is in memory. Not to be changed."""
         return self._runs.by_id.get(run_id)
+
+    def newest_of_chain(self, chain_id: RunId) -> RunState | None:
+        """The run with which a chain goes on or ended, if it is in memory. Not to be changed."""
+        return self._runs.by_chain.get(chain_id)
 
     @property
     def runs(self) -> dict[RunId, RunState]:
@@ -349,7 +364,7 @@ class Kernel:
             if call is not None:
                 self._deliveries.expire(turn, call)
             else:
-                self._wake(turn, self._runs.by_id[key[0]], StepExecutionId(key[1]))
+                self._wake(turn, self._runs.by_chain[key[0]], StepExecutionId(key[1]))
 
     def _wake(self, turn: Turn, run: RunState, step_execution_id: StepExecutionId) -> None:
         """A Step's backoff is over, or a timer of its Wait is due; or the Flow's own time is over."""

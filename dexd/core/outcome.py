@@ -91,6 +91,12 @@ class BackfillAccepted(msgspec.Struct, frozen=True, gc=False):
     count: int
 
 
+class ContinueAsNewAccepted(msgspec.Struct, frozen=True, gc=False):
+    """The run that goes on, now or after an earlier equal request."""
+
+    run_id: RunId
+
+
 class WorkerDrained(msgspec.Struct, frozen=True, gc=False):
     """What the worker still runs; it finishes that."""
 
@@ -106,6 +112,7 @@ FlowReply: TypeAlias = (
     | SkipTimerResult
     | StopFlowResult
     | FlowConfigAccepted
+    | ContinueAsNewAccepted
 )
 ScheduleReply: TypeAlias = ScheduleAccepted | OccurrenceAccepted | BackfillAccepted
 Reply: TypeAlias = FlowReply | ScheduleReply | WorkerDrained
@@ -123,9 +130,9 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     effects: tuple[Effect, ...] = ()
     reply: Reply | Rejection | None = None
     early: RunId | None = None
-    """The run whose effects towards workers may leave before the commit: the outcome follows an ASYNC result [DUR-2].
+    """The chain whose effects towards workers may leave before the commit: the outcome follows an ASYNC result [DUR-2].
 
-    Everything of that run in the outcome does; what else is in it waits as ever [DUR-1].
+    Everything of that chain in the outcome does; what else is in it waits as ever [DUR-1].
     """
     stream_events: tuple[RecordedStreamEvent, ...] = ()
     """Events of streams that are not runs'; appended after `events` in the same transaction."""

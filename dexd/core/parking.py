@@ -39,15 +39,15 @@ class Parking:
         """
         if not is_quiet(run) or not sleeps_until(run, until):
             return False
-        if self._rpcs.has_calls(run.run_id) or self._sub_flows.owes_word(run.run_id):
+        if self._rpcs.has_calls(run.chain_id) or self._sub_flows.owes_word(run.chain_id):
             return False
         calls = self._dispatcher.calls
-        return not any((run.run_id, step_id) in calls for step_id in run.steps)
+        return not any((run.chain_id, step_id) in calls for step_id in run.steps)
 
     def take_out(self, run: RunState) -> None:
         """Forget the run with its deadlines, and who waits for it if the log knows that too."""
         for step_id, _ in wake_ups(run):
-            self._dispatcher.deadlines.disarm((run.run_id, step_id))
+            self._dispatcher.deadlines.disarm((run.chain_id, step_id))
         self._runs.drop(run)
         self._sub_flows.forget(run)
 
@@ -65,7 +65,7 @@ class Parking:
         for step in sorted(run.steps.values(), key=age_of):
             at = wakes_at(run, step.step_execution_id)
             if at:
-                self._dispatcher.deadlines.arm((run.run_id, step.step_execution_id), at)
+                self._dispatcher.deadlines.arm((run.chain_id, step.step_execution_id), at)
         self._sub_flows.remember(run, waiting)
 
 

@@ -2,16 +2,19 @@
 
 from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, RequestId, RunId
+from dexd.core.values import FlowStatus
 
 
 class Runs:
     """Runs by ID and the latest run of each Flow ID. Which of them stay is the kernel's business."""
 
-    __slots__ = ("_earlier", "_ordinals", "by_id", "latest", "open_count")
+    __slots__ = ("_earlier", "_ordinals", "by_chain", "by_id", "latest", "open_count")
 
     def __init__(self) -> None:
         self.by_id: dict[RunId, RunState] = {}
         """Every run in memory."""
+        self.by_chain: dict[RunId, RunState] = {}
+        """The newest run of every chain, by the chain's first run; superseded runs are not in here [ROLL-4]."""
         self.latest: dict[FlowId, RunState] = {}
         """Of every Flow ID in memory the newest run of the execution with the highest ordinal."""
         self._earlier: dict[tuple[FlowId, RequestId], RunState] = {}
@@ -26,6 +29,8 @@ class Runs:
         if run.run_id in self.by_id:
             raise ValueError(f"run {run.run_id} is in memory already")
         self.by_id[run.run_id] = run
+        if run.status is not FlowStatus.CONTINUED_AS_NEW:
+            self.by_chain[run.chain_id] = run
         latest = self.latest.get(run.flow_id)
         if latest is None or (latest.ordinal, latest.stream_id) < (run.ordinal, run.stream_id):
             self.latest[run.flow_id] = run
@@ -56,13 +61,19 @@ class Runs:
             self._earlier[previous.flow_id, previous.start_request_id] = previous
         elif self._ordinals:
             self._ordinals.pop(run.flow_id, None)
-        self.by_id[run.run_id] = self.latest[run.flow_id] = run
+        self.by_id[run.run_id] = self.by_chain[run.chain_id] = self.latest[run.flow_id] = run
         self.open_count += 1
+
+    def continue_(self, run: RunState) -> None:
+        """Take in a run that has just continued another one: in all but its ID it is that one."""
+        self.by_id[run.run_id] = self.by_chain[run.chain_id] = self.latest[run.flow_id] = run
 
     def drop(self, run: RunState) -> None:
         """Let a run go."""
         del self.by_id[run.run_id]
         self.open_count -= run.is_open
+        if self.by_chain.get(run.chain_id) is run:
+            del self.by_chain[run.chain_id]
         if self.latest.get(run.flow_id) is run:
             del self.latest[run.flow_id]
         elif self._earlier.get((run.flow_id, run.start_request_id)) is run:

@@ -1,6 +1,6 @@
 """How runs come into being: whoever starts one, a client or the rules, it begins here."""
 
-from dexd.core.events import FlowStarted
+from dexd.core.events import FlowContinued, FlowStarted
 from dexd.core.flow.decide_flow_retry import decide_flow_retry
 from dexd.core.flow.scheduling import decide_schedule
 from dexd.core.flow.state import RunState
@@ -39,6 +39,13 @@ class Starts:
             turn.emit_all(run, decide_schedule(run, (retry.start_step,), from_step=""))
         return run
 
+    def continue_(self, turn: Turn, started: FlowStarted, continued: FlowContinued) -> RunState:
+        """Begin the run that continues another one; deadlines, of its Steps and of its own time, are set already."""
+        run = turn.begin(started, self._stream_ids.take())
+        turn.record_silently(run, continued)
+        self._runs.continue_(run)
+        return run
+
     def _open(self, turn: Turn, started: FlowStarted) -> RunState:
         run = turn.begin(started, self._stream_ids.take())
         self._runs.begin(run)
@@ -48,4 +55,4 @@ class Starts:
 
     def watch_timeout(self, run: RunState) -> None:
         """The Flow has a limited time; its deadline is that of the handler that may follow [TIME-1]."""
-        self._dispatcher.deadlines.arm((run.run_id, TIMEOUT_HANDLER_ID), run.timeout_at)
+        self._dispatcher.deadlines.arm((run.chain_id, TIMEOUT_HANDLER_ID), run.timeout_at)

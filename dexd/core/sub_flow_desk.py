@@ -71,7 +71,7 @@ class SubFlowDesk:
         owed = self._owed.pop(run_id, 0)
         if owed > 1:
             self._owed[run_id] = owed - 1
-        parent = self._runs.by_id.get(run_id)
+        parent = self._runs.by_chain.get(run_id)
         if parent is not None and parent.is_open:
             turn.emit_all(parent, decide_note(parent, command))
         return None
@@ -110,9 +110,9 @@ class SubFlowDesk:
 
     # ---- runs that leave memory and come back [ARCH-11] ----
 
-    def owes_word(self, run_id: RunId) -> bool:
-        """Whether a command on its way will tell the run of a child; it must find the run as it was when it left."""
-        return run_id in self._owed
+    def owes_word(self, chain_id: RunId) -> bool:
+        """Whether a command on its way will tell the chain of a child; it must find the run as it was when it left."""
+        return chain_id in self._owed
 
     @property
     def waiting_count(self) -> int:
@@ -129,7 +129,7 @@ class SubFlowDesk:
             if child not in self._runs.latest:
                 self._remove(child, key)
         for key in list(self._waiting.get(run.flow_id, ())):
-            if key.run_id not in self._runs.by_id:
+            if key.run_id not in self._runs.by_chain:
                 self._remove(run.flow_id, key)
 
     def remember(self, run: RunState, waiting: Iterable[tuple[SubFlowKey, RunId]]) -> None:
@@ -180,7 +180,7 @@ def _running(parent: RunState) -> Iterator[tuple[SubFlowKey, SubFlow]]:
             continue
         for number, sub_flow in enumerate(step.sub_flows):
             if sub_flow.run_id and sub_flow.result is None:
-                yield SubFlowKey(parent.run_id, step.step_execution_id, number), sub_flow
+                yield SubFlowKey(parent.chain_id, step.step_execution_id, number), sub_flow
 
 
 def _reach(

@@ -47,6 +47,7 @@ class SubFlowKey(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Names one SubFlow of one Wait: who waits for a child."""
 
     run_id: RunId
+    """First run of the parent's chain, so that the key outlives roll-over."""
     step_execution_id: StepExecutionId
     number: int
     """Position among the SubFlows of the Wait, from 0."""

@@ -29,6 +29,9 @@ from dexd.core.ids import TIMEOUT_HANDLER_ID, RunId, StepExecutionId, StreamId
 from dexd.core.outcome import Outcome, RecordedEvent, RecordedStreamEvent, Reply
 from dexd.core.rejections import Rejection
 
+NEVER = 2**63
+"""More events than a run can have."""
+
 
 @dataclass(slots=True)
 class WaitChanges:
@@ -50,10 +53,27 @@ class Turn:
     become satisfied.
     """
 
-    __slots__ = ("_early", "_effects", "_events", "_stream_events", "closed", "now", "touched", "waits")
+    __slots__ = (
+        "_early",
+        "_effects",
+        "_events",
+        "_long_from",
+        "_stream_events",
+        "closed",
+        "long",
+        "now",
+        "touched",
+        "waits",
+    )
 
-    def __init__(self, now: int) -> None:
+    def __init__(self, now: int, long_from: int = NEVER) -> None:
+        """Runs of at least `long_from` events are noted as long."""
         self.now = now
+        self._long_from = long_from
+        self.long: dict[RunId, RunState] = {}
+        """Runs that grew, and that are long or have settings of their own, so that another may have to continue them
+        [ROLL-2]; the kernel takes them out.
+        """
         self._events: list[RecordedEvent] = []
         self._stream_events: list[RecordedStreamEvent] | None = None
         self._effects: list[Effect] = []
@@ -80,17 +100,26 @@ class Turn:
                 self.touch(run, step_execution_id)
             if run.timeout_at:
                 self.touch(run, TIMEOUT_HANDLER_ID)
-        recorded = RecordedEvent(run.stream_id, run.version + 1, self.now, event)
+        version = run.version + 1
+        if version >= self._long_from or run.config is not None:
+            self.long[run.run_id] = run
+        recorded = RecordedEvent(run.stream_id, version, self.now, event)
         self._events.append(recorded)
         evolve(run, recorded)
         is_touching, is_wait_changing = _CONSEQUENCES[kind]
         if is_touching:
-            self.touched[run.run_id, event.step_execution_id] = run  # type: ignore[union-attr]  # the table says so
+            self.touched[run.chain_id, event.step_execution_id] = run  # type: ignore[union-attr]  # the table says so
         if is_wait_changing and (
             # The common case, an execute that publishes nothing, changes no Wait; only a completion may await its end.
             type(event) is not ExecuteCompleted or event.messages or run.completion_requested
         ):
             self._note_waits(run, event)
+
+    def record_silently(self, run: RunState, event: Event) -> None:
+        """Record and fold one event that has no consequences: nothing is touched by it."""
+        recorded = RecordedEvent(run.stream_id, run.version + 1, self.now, event)
+        self._events.append(recorded)
+        evolve(run, recorded)
 
     def emit_all(self, run: RunState, events: Iterable[Event]) -> None:
         """Record and fold events in order."""
@@ -109,7 +138,7 @@ class Turn:
 
     def touch(self, run: RunState, step_execution_id: StepExecutionId) -> None:
         """Have the Step execution's open call compared with its state."""
-        self.touched[run.run_id, step_execution_id] = run
+        self.touched[run.chain_id, step_execution_id] = run
 
     def take_touched(self) -> dict[tuple[RunId, StepExecutionId], RunState]:
         """What was touched since the last time, in order."""
@@ -126,15 +155,21 @@ class Turn:
         closed, self.closed = self.closed, []
         return closed
 
+    def take_long(self) -> list[RunState]:
+        """Runs that may have to be continued by another one, since the last time."""
+        runs = list(self.long.values())
+        self.long = {}
+        return runs
+
     def outcome(self, reply: Reply | Rejection | None) -> Outcome:
         """Everything owed."""
         stream_events = () if self._stream_events is None else tuple(self._stream_events)
         return Outcome(tuple(self._events), tuple(self._effects), reply, self._early, stream_events)
 
-    def follow_early(self, run_id: RunId) -> None:
-        """What comes from now on follows an ASYNC result of that run [DUR-2]; not if anything else came before."""
+    def follow_early(self, chain_id: RunId) -> None:
+        """What comes from now on follows an ASYNC result of that chain [DUR-2]; not if anything else came before."""
         if not self._events:
-            self._early = run_id
+            self._early = chain_id
 
     def _note_waits(self, run: RunState, event: Event) -> None:
         """Note what may be satisfied now.

@@ -21,6 +21,8 @@ class FlowStatus(IntEnum):
     FAILED = 3
     CANCELED = 4
     TERMINATED = 5
+    CONTINUED_AS_NEW = 6
+    """Of a superseded run only: its chain goes on in the next run, and so does its execution [ROLL-2]."""
 
 
 class FlowErrorType(IntEnum):
@@ -138,6 +140,7 @@ class Token(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Names one delivery of one attempt; only the current one may deliver a result [DELIV-2]."""
 
     run_id: RunId
+    """First run of the chain: a result is good for whichever run has continued it [ROLL-4]."""
     call: CallId
     method: Method
     attempt: int

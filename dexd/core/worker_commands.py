@@ -48,7 +48,7 @@ class WorkerCommands:
 
     def open_session(self, turn: Turn, command: c.OpenSession) -> Answer:
         """A worker says Hello."""
-        self._workforce.open_session(turn, command, self._runs.by_id)
+        self._workforce.open_session(turn, command, self._runs.by_chain)
         self._deliveries.worker_came(turn)
         return None
 
@@ -68,14 +68,14 @@ class WorkerCommands:
         """A handler has returned."""
         session = self._sessions.get(command.session)
         if session is not None:
-            self._deliveries.complete(turn, session, command, self._runs.by_id.get(command.token.run_id))
+            self._deliveries.complete(turn, session, command, self._runs.by_chain.get(command.token.run_id))
         return None
 
     def fail_call(self, turn: Turn, command: c.FailCall) -> Answer:
         """A handler has raised."""
         session = self._sessions.get(command.session)
         if session is not None:
-            self._deliveries.fail(turn, session, command, self._runs.by_id.get(command.token.run_id))
+            self._deliveries.fail(turn, session, command, self._runs.by_chain.get(command.token.run_id))
         return None
 
     def _of_live_session(self, act: Callable[[Turn, Session, Any], None]) -> Route:

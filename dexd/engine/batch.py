@@ -177,6 +177,8 @@ def row_of(run: RunState) -> RunRow:
         run.error_type,
         run.error_message,
         run.start_request_id,
+        run.first_run_id,
+        run.chain_id if run.chain_id != run.run_id else "",
     )
 
 

@@ -12,6 +12,9 @@ from dexd.codec.event_codec import from_stored
 from dexd.codec.history_view import HistoryView
 from dexd.codec.views import HistoryEntry, HistoryPage
 from dexd.core.config import KernelConfig
+from dexd.core.events import FlowContinued
+from dexd.core.flow.carrying import from_carried
+from dexd.core.flow.decide_roll_over import BEGINNING_EVENTS
 from dexd.core.ids import StepExecutionId
 from dexd.core.values import StepOutcome
 from dexd.engine.recovery import PAGE_EVENTS
@@ -55,8 +58,30 @@ class HistoryReader:
         rest = await self._pages.history(stream_id, next_version, 1)
         return None if rest is None else HistoryPage(tuple(entries), next_version if rest else 0)
 
-    async def step_outcome(self, stream_id: int, step: StepExecutionId) -> StepOutcome | None:
-        """How a Step execution that is not active any more ended."""
+    async def step_outcome(self, streams: Sequence[int], step: StepExecutionId) -> StepOutcome | None:
+        """How a Step execution that is not active any more ended, in one of the runs of a chain, oldest first.
+
+        What a run began with says whether the Step had ended before it, so not every run needs to be read.
+        """
+        first, last = 0, len(streams) - 1
+        while first < last:
+            middle = (first + last + 1) // 2
+            if await self._is_past_at_beginning(streams[middle], step):
+                last = middle - 1
+            else:
+                first = middle
+        return await self._outcome_in(streams[first], step)
+
+    async def _is_past_at_beginning(self, stream_id: int, step: StepExecutionId) -> bool:
+        """Whether the Step execution had ended before the run, which continues another one."""
+        continued = await self._pages.history(stream_id, BEGINNING_EVENTS, 1)
+        if not continued:
+            return False  # the run has just left the log
+        event = from_stored(continued[0]).event
+        assert isinstance(event, FlowContinued), "only the first run of a chain begins anew"
+        return from_carried(event.carried).is_past(step)
+
+    async def _outcome_in(self, stream_id: int, step: StepExecutionId) -> StepOutcome | None:
         async for stored in self._events(stream_id, 1):
             if stored.type in OUTCOME_EVENTS:
                 event = from_stored(stored).event

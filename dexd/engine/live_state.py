@@ -169,7 +169,7 @@ class LiveState:
         """
         for effect in outcome.effects:
             if type(effect) is SubmitCommand and type(effect.command) is NoteSubFlow:
-                parent = self.runs.take_by_id(effect.command.key.run_id)
+                parent = self.runs.take_chain(effect.command.key.run_id)
                 if parent is not None:
                     self.parking.unmark(parent.stream_id, self._commits.open)
 
@@ -225,7 +225,7 @@ class LiveState:
         self.runs.begin(run)
         self.parking.begin(run)
         self._commits.open.note_run(run)
-        if run.timeout_at or run.eligible_at:
+        if run.timeout_at or run.eligible_at or run.chain_id != run.run_id:
             self._timers.run_started(run, self._commits.open)
 
     def _run_closed(self, stream_id: int) -> None:

@@ -20,7 +20,7 @@ from dexd.engine.recovery import PAGE_EVENTS, all_events
 from dexd.log.errors import LogDamagedError
 from dexd.log.event_log import BlobRow, EventLog, Projections, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
 
-PROJECTION_VERSION = 1
+PROJECTION_VERSION = 2
 """Raised whenever rows get other content than before for the same events."""
 
 SNAPSHOT_FROM_EVENTS = 200

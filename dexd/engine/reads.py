@@ -5,7 +5,7 @@ write that was acknowledged before it [RPC-10] and none that may still be lost.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -156,7 +156,7 @@ class Reads:
         Returns:
             What withdraws the wait; None when it is answered without one.
         """
-        run = self._last_of_execution(self._find_execution(query))
+        run = self._find_execution(query)
         if isinstance(run, Rejection):
             self._decided.reveal(on_answer, run)
         elif not run.is_open:
@@ -170,13 +170,12 @@ class Reads:
         return None
 
     def _find_execution(self, query: FlowWaitQuery) -> RunState | Rejection:
-        """A run of the execution; the first one, which names it, may have been removed while others go on [KEEP-1]."""
+        """The last run of the execution. The first one, its name, may have been removed while others go on [KEEP-1]."""
         found = self._find(RunKey(query.flow_id, query.first_run_id))
-        if isinstance(found, Rejection) and query.first_run_id is not None:
-            latest = self._decided.runs.latest_run(query.flow_id)
-            if latest is not None and latest.execution_id == query.first_run_id:
-                return latest
-        return found
+        if isinstance(found, Rejection):
+            latest = None if query.first_run_id is None else self._decided.runs.latest_run(query.flow_id)
+            return found if latest is None or latest.execution_id != query.first_run_id else latest
+        return self._decided.runs.last_run_from(found) or _refuse_run(found.flow_id, found.run_id)
 
     def wait_for_step(self, query: StepWaitQuery, on_answer: OnAnswer[StepWait]) -> Abandon | None:
         """Answer when a Step execution has ended, whether it is past, present or yet to come [WAITAPI-3].
@@ -189,8 +188,8 @@ class Reads:
             self._decided.reveal(on_answer, run)
         elif (refusal := refuse_closed(run)) is not None:
             self._decided.reveal(on_answer, refusal)
-        elif _is_past(run, query):
-            self._read_later(partial(self._past_step, run.stream_id, step), on_answer)
+        elif run.is_past(step):
+            self._read_later(partial(self._past_step, run, step), on_answer)
         elif query.wait_ms == 0:
             self._decided.reveal(on_answer, StepWait(None))
         elif self._decided.stopping is not None:
@@ -219,15 +218,6 @@ class Reads:
             until = self._clock.now() + query.wait_ms
             return self._waits.for_attribute(run, query.name, query.matches, on_answer, until=until)
         return None
-
-    def _last_of_execution(self, run: RunState | Rejection) -> RunState | Rejection:
-        """The run with which the execution goes on today, if it failed before and was tried again [START-8]."""
-        runs = self._decided.runs
-        while isinstance(run, RunState) and run.next_run_id:
-            latest = runs.latest_run(run.flow_id)
-            is_same = latest is not None and latest.ordinal == run.ordinal
-            run = latest if latest is not None and is_same else self._find(RunKey(run.flow_id, run.next_run_id))
-        return run
 
     # ---- what only the log has ----
 
@@ -286,8 +276,11 @@ class Reads:
         page = await self._history.page(run.stream_id, version, limit)
         return page if page is not None else _refuse_run(run.flow_id, run.run_id)
 
-    async def _past_step(self, stream_id: int, step: StepExecutionId) -> StepWait:
-        return StepWait(await self._history.step_outcome(stream_id, step))
+    async def _past_step(self, run: RunState, step: StepExecutionId) -> StepWait:
+        streams: Sequence[int] = (run.stream_id,)
+        if run.chain_id != run.run_id:
+            streams = await self._pages.chain_streams(run.chain_id)
+        return StepWait(await self._history.step_outcome(streams, step))
 
     async def _list(self, query: ListQuery) -> ListPage:
         rows = await self._pages.runs(query.selection, query.limit + 1)
@@ -312,12 +305,6 @@ class Reads:
 def _refuse_run(flow_id: FlowId, run_id: RunId) -> Rejection:
     message = f"Flow {flow_id!r} has no run {run_id!r}"
     return Rejection(Code.FLOW_NOT_FOUND, message, {"flow_id": flow_id, "run_id": run_id})
-
-
-def _is_past(run: RunState, query: StepWaitQuery) -> bool:
-    """Whether the Step execution was scheduled and is not active any more [ID-6]."""
-    step_type, _, number = query.step_execution_id.rpartition("-")
-    return query.step_execution_id not in run.steps and int(number) <= run.counters.get(step_type, 0)
 
 
 def _resolve(future: "asyncio.Future[View | Rejection]", answer: View | Rejection) -> None:

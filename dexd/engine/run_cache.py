@@ -8,6 +8,7 @@ from dexd.core.commands import ReachSubFlow, StartFlow
 from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, RequestId, RunId
 from dexd.core.kernel import Kernel, RunRef, RunRefs, WantedRuns
+from dexd.core.values import FlowStatus
 from dexd.engine.recovery import restore_run, waiting_for
 from dexd.log.event_log import EventLog, RunRow, StoredRun
 
@@ -17,6 +18,9 @@ this is about a second's worth of Flows."""
 
 CLOSED_BYTES_MAX = 64 * 1024 * 1024
 """User data that they may hold together [ARCH-8]."""
+
+REQUEST_BYTES = 200
+"""What a remembered request holds, about."""
 
 
 class Traffic(Protocol):
@@ -88,13 +92,13 @@ class RunCache:
             if wanted.flow_id not in self._absent:
                 self._take_by_start(wanted.flow_id, wanted.request_id)
         elif isinstance(wanted, RunRef):
-            self.take_by_id(wanted.run_id)
+            self.take_chain(wanted.run_id)
         elif isinstance(wanted, ReachSubFlow):
             if wanted.flow_id not in self._absent and self._take_latest(wanted.flow_id) is None:
                 self._note_ordinal(wanted.flow_id)
         elif isinstance(wanted, RunRefs):
             for run_id in wanted.run_ids:
-                self.take_by_id(run_id)
+                self.take_chain(run_id)
         elif wanted not in self._absent:
             self._take_latest(wanted)
 
@@ -127,18 +131,34 @@ class RunCache:
         is_latest_here = self._kernel.run(FlowId(stored.row.flow_id)) is not None
         return self._adopt(stored) if is_latest_here else restore_run(self._log, stored)
 
+    def last_run_from(self, run: RunState) -> RunState | None:
+        """The run with which the execution of that one goes on or ended [WAITAPI-2]; None if it leaves the log."""
+        while run.next_run_id:
+            latest = self.latest_run(run.flow_id)
+            if latest is not None and latest.ordinal == run.ordinal:
+                return latest
+            # What is decided and not committed yet is in memory; behind that the log knows the last one.
+            following = self._kernel.run_by_id(run.next_run_id)
+            if following is None:
+                stored = self._log.last_run(run.flow_id, run.ordinal)
+                following = None if stored is None else self.run_by_id(RunId(stored.row.run_id))
+            if following is None:
+                return None
+            run = following
+        return run
+
     # ---- for the kernel ----
 
-    def take_by_id(self, run_id: RunId) -> RunState | None:
-        """Bring the run of that ID into memory, with the latest of its Flow ID; None if there is none."""
-        run = self._kernel.run_by_id(run_id)
+    def take_chain(self, chain_id: RunId) -> RunState | None:
+        """Bring the newest run of a chain into memory, with the latest of its Flow ID; None if there is none."""
+        run = self._kernel.newest_of_chain(chain_id)
         if run is not None:
             return run
-        stored = self._retained(self._log.run_by_id(run_id))
+        stored = self._retained(self._log.newest_of_chain(chain_id))
         if stored is None:
             return None
         latest = self._take_latest(FlowId(stored.row.flow_id))
-        return latest if latest is not None and latest.run_id == run_id else self._adopt(stored)
+        return latest if latest is not None and latest.chain_id == chain_id else self._adopt(stored)
 
     def take_parked(self, stream_ids: Sequence[int]) -> None:
         """Bring parked runs into memory, by one look-up for all of them."""
@@ -206,7 +226,17 @@ class RunCache:
         del self._leaving[run_id]
 
     def retire(self, run: RunState) -> None:
-        """The end of a run is committed: it stays as long as there is room, the newest one always."""
+        """The end of a run is committed: it stays as long as there is room, the newest one always.
+
+        Unless another run continues it: that one has all that it had.
+        """
+        if run.status is FlowStatus.CONTINUED_AS_NEW:
+            if self._kernel.forget(run.run_id):
+                self._left(run)
+        else:
+            self._keep(run)
+
+    def _keep(self, run: RunState) -> None:
         size = _user_bytes(run)
         self._closed[run.run_id] = (run, size)
         self._closed_bytes += size
@@ -231,14 +261,14 @@ class RunCache:
         self._kernel.adopt(run, waiting_for(self._log, run.flow_id) if is_waited_for else ())
         self._streams[run.stream_id] = run
         if not run.is_open:
-            self.retire(run)
+            self._keep(run)
         elif self._traffic is not None:
             self._traffic.came_back(run)
         return run
 
 
 def _user_bytes(run: RunState) -> int:
-    size = run.pending_bytes + len(run.error_message)
+    size = run.pending_bytes + len(run.error_message) + REQUEST_BYTES * len(run.requests)
     for value in run.attributes.values():
         size += len(value)
     for done in run.completions:

@@ -47,6 +47,10 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     error_message: str = ""
     start_request_id: str = ""
     """Request that started the execution [START-3]."""
+    first_run_id: str = ""
+    """First run of the execution; empty when this is it."""
+    chain_id: str = ""
+    """First run of its chain, the runs that roll-over joins; empty when this is it."""
 
 
 class ListedRun(msgspec.Struct, frozen=True, gc=False):
@@ -57,8 +61,6 @@ class ListedRun(msgspec.Struct, frozen=True, gc=False):
     """Events of the run."""
     next_deadline: int
     """Earliest pending timer of the run, 0 if there is none."""
-    first_run_id: str
-    """First retained run of the execution."""
 
 
 class TimerRow(msgspec.Struct, frozen=True, gc=False):
@@ -300,6 +302,18 @@ class EventLog(ParkedRuns, Protocol):
         """The run of that ID, ready to fold."""
         ...
 
+    def newest_of_chain(self, chain_id: str) -> StoredRun | None:
+        """The newest run of the chain that this run began, ready to fold; None if none is retained."""
+        ...
+
+    def chain_streams(self, chain_id: str) -> Sequence[int]:
+        """Streams of the retained runs of a chain, oldest first."""
+        ...
+
+    def last_run(self, flow_id: str, ordinal: int) -> StoredRun | None:
+        """The newest run of an execution, ready to fold."""
+        ...
+
     def run_by_start(self, flow_id: str, request_id: str) -> StoredRun | None:
         """The run of a Flow ID that this request started, ready to fold. A keyed look-up or two."""
         ...
@@ -328,8 +342,8 @@ class EventLog(ParkedRuns, Protocol):
         """Rows of a kind, newest first, with a smaller stream ID; 0 starts at the newest."""
         ...
 
-    def refers_to(self, run_id: str, digest: bytes) -> bool:
-        """Whether events of a run refer to a large value."""
+    def refers_to(self, chain_id: str, digest: bytes) -> bool:
+        """Whether events of a run of a chain refer to a large value."""
         ...
 
     def blobs_in_use(self, digests: Sequence[bytes]) -> frozenset[bytes]:

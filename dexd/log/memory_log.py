@@ -187,6 +187,18 @@ class MemoryLog:
         stream_id = self._stream_ids.get(run_id)
         return None if stream_id is None else self._stored_run(stream_id)
 
+    def newest_of_chain(self, chain_id: str) -> StoredRun | None:
+        streams = self.chain_streams(chain_id)
+        return self._stored_run(streams[-1]) if streams else None
+
+    def chain_streams(self, chain_id: str) -> Sequence[int]:
+        return [stream_id for stream_id, row in sorted(self._runs.items()) if chain_id in (row.run_id, row.chain_id)]
+
+    def last_run(self, flow_id: str, ordinal: int) -> StoredRun | None:
+        streams = (row.stream_id for row in self.run_rows(flow_id) if row.ordinal == ordinal)
+        stream_id = next(streams, None)
+        return None if stream_id is None else self._stored_run(stream_id)
+
     def run_by_start(self, flow_id: str, request_id: str) -> StoredRun | None:
         started = (row.stream_id for row in self.run_rows(flow_id) if row.start_request_id == request_id)
         stream_id = next(started, None)
@@ -215,8 +227,8 @@ class MemoryLog:
         rows = (row for row in self._newest_streams(kind) if not before_stream_id or row.stream_id < before_stream_id)
         return list(islice(rows, limit))
 
-    def refers_to(self, run_id: str, digest: bytes) -> bool:
-        return digest in self._blobs.get(self._stream_ids.get(run_id, 0), ())
+    def refers_to(self, chain_id: str, digest: bytes) -> bool:
+        return any(digest in self._blobs.get(stream_id, ()) for stream_id in self.chain_streams(chain_id))
 
     def blobs_in_use(self, digests: Sequence[bytes]) -> frozenset[bytes]:
         in_use = {digest for of_stream in self._blobs.values() for digest in of_stream}
@@ -331,10 +343,7 @@ class MemoryLog:
     def _listed(self, row: RunRow) -> ListedRun:
         stream = self._streams.get(row.stream_id)
         next_deadline = min((timer.at for timer in self.pending_timers(row.stream_id)), default=0)
-        first = min(
-            self._flows[row.flow_id], key=lambda stream_id: (self._runs[stream_id].ordinal != row.ordinal, stream_id)
-        )
-        return ListedRun(row, stream[-1].version if stream else 0, next_deadline, self._runs[first].run_id)
+        return ListedRun(row, stream[-1].version if stream else 0, next_deadline)
 
     def _stored_run(self, stream_id: int) -> StoredRun:
         snapshot = self._snapshots.get(stream_id)

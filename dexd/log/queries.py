@@ -10,7 +10,7 @@ from functools import cache
 _EVENT = "seq, stream_id, version, at, type, type_version, payload"
 _RUN = (
     "stream_id, run_id, flow_id, ordinal, flow_type, status, started_at, closed_at, error_type, error_message, "
-    "start_request_id"
+    "start_request_id, first_run_id, chain_id"
 )
 _SNAPSHOT = "stream_id, version, state_version, payload"
 _TIMER = "stream_id, step_execution_id, at"
@@ -57,7 +57,7 @@ def insert_events(rows: int) -> str:
 def put_runs(rows: int) -> str:
     """Insert rows of runs, or bring existing ones up to date; what is fixed at a run's start is not touched."""
     return f"""
-        INSERT INTO runs ({_RUN}) VALUES {_placeholders(11, rows)}
+        INSERT INTO runs ({_RUN}) VALUES {_placeholders(13, rows)}
         ON CONFLICT (stream_id) DO UPDATE SET
             status = excluded.status,
             closed_at = excluded.closed_at,
@@ -252,6 +252,24 @@ FLOW_IDS_IN_USE = """
 """
 RUN_BY_ID = f"{_RUN_WITH_SNAPSHOT.format(how='')} WHERE runs.run_id = ?"
 
+NEWEST_OF_CHAIN = f"""
+    {_RUN_WITH_SNAPSHOT.format(how="")}
+    WHERE runs.stream_id = coalesce(
+        (SELECT max(stream_id) FROM runs INDEXED BY runs_by_chain WHERE chain_id = :chain_id AND chain_id != ''),
+        (SELECT stream_id FROM runs WHERE run_id = :chain_id)
+    )
+"""
+CHAIN_STREAMS = """
+    SELECT stream_id FROM runs WHERE run_id = :chain_id
+    UNION ALL
+    SELECT stream_id FROM runs INDEXED BY runs_by_chain WHERE chain_id = :chain_id AND chain_id != ''
+    ORDER BY stream_id
+"""
+LAST_RUN = f"""
+    {_RUN_WITH_SNAPSHOT.format(how="INDEXED BY runs_by_flow")}
+    WHERE runs.flow_id = ? AND runs.ordinal = ? ORDER BY runs.stream_id DESC LIMIT 1
+"""
+
 RUN_BY_START = f"""
     {_RUN_WITH_SNAPSHOT.format(how="")}
     WHERE runs.stream_id = (
@@ -283,12 +301,7 @@ LIST_RUNS = f"""
     SELECT
         {_RUN},
         coalesce((SELECT max(version) FROM events WHERE events.stream_id = runs.stream_id), 0),
-        coalesce((SELECT min(at) FROM pending_timers WHERE pending_timers.stream_id = runs.stream_id), 0),
-        (
-            SELECT earliest.run_id FROM runs AS earliest INDEXED BY runs_by_flow
-            WHERE earliest.flow_id = runs.flow_id AND earliest.ordinal = runs.ordinal
-            ORDER BY earliest.stream_id LIMIT 1
-        )
+        coalesce((SELECT min(at) FROM pending_timers WHERE pending_timers.stream_id = runs.stream_id), 0)
     FROM runs
     WHERE stream_id < coalesce(nullif(:before_stream_id, 0), 9223372036854775807)
         AND (:flow_type = '' OR flow_type = :flow_type)
@@ -335,7 +348,8 @@ LIST_STREAMS = f"""
 # ---- large values ------------------------------------------------------------------------------------------------
 
 REFERS_TO = """
-    SELECT 1 FROM runs JOIN blobs ON blobs.stream_id = runs.stream_id WHERE runs.run_id = ? AND blobs.digest = ?
+    SELECT 1 FROM blobs INDEXED BY blobs_by_digest CROSS JOIN runs ON runs.stream_id = blobs.stream_id
+    WHERE blobs.digest = :digest AND :chain_id IN (runs.run_id, runs.chain_id) LIMIT 1
 """
 WAS_UPLOADED = "SELECT 1 FROM uploads WHERE session = ? AND digest = ?"
 

@@ -47,6 +47,10 @@ class LogPages(Protocol):
         """As `EventLog.list_runs`."""
         ...
 
+    async def chain_streams(self, chain_id: str) -> Sequence[int]:
+        """As `EventLog.chain_streams`."""
+        ...
+
 
 class SqlitePages:
     """Pages from a file."""
@@ -98,6 +102,9 @@ class SqlitePages:
     async def runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
         return [listed_run(row) for row in await self._rows(queries.LIST_RUNS, list_parameters(selection, limit))]
 
+    async def chain_streams(self, chain_id: str) -> Sequence[int]:
+        return [stream_id for (stream_id,) in await self._rows(queries.CHAIN_STREAMS, {"chain_id": chain_id})]
+
     async def __aenter__(self) -> Self:
         await self.open()
         return self
@@ -141,3 +148,6 @@ class InlinePages:
 
     async def runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
         return self._log.list_runs(selection, limit)
+
+    async def chain_streams(self, chain_id: str) -> Sequence[int]:
+        return self._log.chain_streams(chain_id)

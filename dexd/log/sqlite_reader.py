@@ -122,6 +122,15 @@ class SqliteReader(ParkingReader):
     def run_by_id(self, run_id: str) -> StoredRun | None:
         return self._stored_run(queries.RUN_BY_ID, (run_id,))
 
+    def newest_of_chain(self, chain_id: str) -> StoredRun | None:
+        return self._stored_run(queries.NEWEST_OF_CHAIN, {"chain_id": chain_id})
+
+    def chain_streams(self, chain_id: str) -> Sequence[int]:
+        return [stream_id for (stream_id,) in self._rows(queries.CHAIN_STREAMS, {"chain_id": chain_id})]
+
+    def last_run(self, flow_id: str, ordinal: int) -> StoredRun | None:
+        return self._stored_run(queries.LAST_RUN, (flow_id, ordinal))
+
     def run_by_start(self, flow_id: str, request_id: str) -> StoredRun | None:
         return self._stored_run(queries.RUN_BY_START, {"flow_id": flow_id, "request_id": request_id})
 
@@ -155,8 +164,8 @@ class SqliteReader(ParkingReader):
         rows = self._rows(queries.LIST_STREAMS, (kind, before_stream_id, limit))
         return [_stream_row(row) for row in rows]
 
-    def refers_to(self, run_id: str, digest: bytes) -> bool:
-        return bool(self._rows(queries.REFERS_TO, (run_id, digest)))
+    def refers_to(self, chain_id: str, digest: bytes) -> bool:
+        return bool(self._rows(queries.REFERS_TO, {"chain_id": chain_id, "digest": digest}))
 
     def blobs_in_use(self, digests: Sequence[bytes]) -> frozenset[bytes]:
         return frozenset(row[0] for row in self._rows(queries.blobs_in_use(len(digests)), digests))

@@ -193,6 +193,43 @@ def test_latest_run_has_the_highest_ordinal(log: EventLog, author: LogAuthor) ->
     assert [row.stream_id for row in log.run_rows("order")] == [4, 2, 1]
 
 
+def chain_of_runs(author: LogAuthor) -> None:
+    """`order` was tried again after three runs; two more runs of the second try are one chain."""
+    for stream_id, chain_id in ((1, ""), (2, "run-1"), (4, "run-1"), (5, ""), (6, "run-5")):
+        row = run_row(stream_id, flow_id="order", ordinal=2)
+        first_run_id = "" if stream_id == 1 else "run-1"
+        author.start(msgspec.structs.replace(row, first_run_id=first_run_id, chain_id=chain_id), events=2)
+    author.append_large(author.event(4), blobs=[BlobRow(4, b"a", 1)])
+    author.start(run_row(7, flow_id="order", ordinal=3))
+
+
+def test_newest_run_of_a_chain_is_found_by_the_first(log: EventLog, author: LogAuthor) -> None:
+    """[ROLL-4]"""
+    chain_of_runs(author)
+    author.start(run_row(8))
+    found = {chain_id: log.newest_of_chain(chain_id) for chain_id in ("run-1", "run-5", "run-7", "run-8")}
+    assert found == {
+        "run-1": log.run_by_id("run-4"),
+        "run-5": log.run_by_id("run-6"),
+        "run-7": log.run_by_id("run-7"),
+        "run-8": log.run_by_id("run-8"),
+    }
+    assert log.newest_of_chain("run-9") is None
+    assert [log.refers_to(chain_id, b"a") for chain_id in ("run-1", "run-5")] == [True, False]
+    assert [list(log.chain_streams(chain_id)) for chain_id in ("run-1", "run-5")] == [[1, 2, 4], [5, 6]]
+    assert list(log.chain_streams("run-9")) == []
+
+
+def test_last_run_of_an_execution_is_its_newest(log: EventLog, author: LogAuthor) -> None:
+    """[WAITAPI-2]"""
+    chain_of_runs(author)
+    assert log.last_run("order", 2) == log.run_by_id("run-6")
+    assert log.last_run("order", 3) == log.run_by_id("run-7")
+    assert log.last_run("order", 1) is None
+    rows = log.run_rows("order")
+    assert [(row.first_run_id, row.chain_id) for row in rows][:3] == [("", ""), ("run-1", "run-5"), ("run-1", "")]
+
+
 def test_run_is_found_by_the_request_that_started_it(log: EventLog, author: LogAuthor) -> None:
     """[START-3] Among the executions of its Flow ID, the first one and later ones."""
     rows = [
@@ -222,8 +259,8 @@ def test_timer_rows_are_kept_replaced_and_taken_away(log: EventLog, author: LogA
     author.append(timers=[timer_row(1, 1, 50), timer_row(1, 2, 40), timer_row(2, 1, 7)])
     assert list(log.pending_timers(1)) == [timer_row(1, 1, 50), timer_row(1, 2, 40)]
     assert list(log.list_runs(RunFilter(), 2)) == [
-        ListedRun(run_row(2), 1, 7, "run-2"),
-        ListedRun(run_row(1), 3, 40, "run-1"),
+        ListedRun(run_row(2), 1, 7),
+        ListedRun(run_row(1), 3, 40),
     ]
     author.append(timers=[timer_row(1, 1, 60), timer_row(1, 2, 0), timer_row(2, 1, 0), timer_row(2, 9, 0)])
     assert list(log.pending_timers(1)) == [timer_row(1, 1, 60)]
@@ -282,8 +319,8 @@ def test_projections_are_replaced_as_a_whole(restart: Restart) -> None:
     assert log.was_uploaded(b"s", b"old")
     assert list(log.read_all(1, 10)) == events
     assert list(log.list_runs(RunFilter(), 10)) == [
-        ListedRun(rows[1], 0, 9, "run-2"),
-        ListedRun(rows[0], 3, 0, "run-1"),
+        ListedRun(rows[1], 0, 9),
+        ListedRun(rows[0], 3, 0),
     ]
     first, second = log.run_by_id("run-1"), log.run_by_id("run-2")
     assert first is not None
@@ -368,7 +405,6 @@ def test_list_shows_one_row_per_execution(log: EventLog, author: LogAuthor) -> N
         author.start(run_row(stream_id, flow_id="order", ordinal=ordinal))
     listed = log.list_runs(RunFilter(), 10)
     assert [run.row.stream_id for run in listed] == [3, 1]
-    assert [run.first_run_id for run in listed] == ["run-2", "run-1"]
     assert [row.stream_id for row in pages(log, RunFilter(), 1)] == [3, 1]
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dexd.log.errors import LogUnavailableError
@@ -99,8 +100,8 @@ async def test_runs_are_listed_as_by_the_log(author: LogAuthor, pages: LogPages)
     rows = [run_row(stream_id) for stream_id in (1, 2, 3)]
     for row in rows:
         author.start(row)
-    assert await pages.runs(RunFilter(), 2) == [ListedRun(rows[2], 1, 0, "run-3"), ListedRun(rows[1], 1, 0, "run-2")]
-    assert await pages.runs(RunFilter(before_stream_id=2), 2) == [ListedRun(rows[0], 1, 0, "run-1")]
+    assert await pages.runs(RunFilter(), 2) == [ListedRun(rows[2], 1, 0), ListedRun(rows[1], 1, 0)]
+    assert await pages.runs(RunFilter(before_stream_id=2), 2) == [ListedRun(rows[0], 1, 0)]
 
 
 async def test_page_shows_every_commit_before_it(author: LogAuthor, pages: LogPages) -> None:
@@ -119,3 +120,11 @@ async def test_many_read_at_once(author: LogAuthor, pages: LogPages) -> None:
 async def test_log_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LogUnavailableError):
         await SqlitePages(tmp_path / "log.db").open()
+
+
+async def test_streams_of_a_chain_are_those_of_the_log(author: LogAuthor, pages: LogPages) -> None:
+    """[ROLL-4]"""
+    author.start(run_row(1, flow_id="order"))
+    author.start(msgspec.structs.replace(run_row(2, flow_id="order"), first_run_id="run-1", chain_id="run-1"))
+    assert list(await pages.chain_streams("run-1")) == [1, 2]
+    assert list(await pages.chain_streams("run-2")) == []

@@ -30,7 +30,7 @@ def explain(run: RunState, dispatcher: Dispatcher, *, now: int) -> Explanation:
 
 def step_blockers(run: RunState, step: StepExecution, dispatcher: Dispatcher, *, now: int) -> list[Blocker]:
     """The reasons of one Step execution, at least one."""
-    call = dispatcher.calls.get((run.run_id, step.step_execution_id))
+    call = dispatcher.calls.get((run.chain_id, step.step_execution_id))
     if step.phase is StepPhase.WAITING:
         assert step.wait is not None
         return wait_blockers(run, step, step.wait)

@@ -22,7 +22,7 @@ from dexd.core.flow.contents import (
     watched_channels,
     write,
 )
-from dexd.core.flow.execution_folds import flow_config_updated, flow_retried
+from dexd.core.flow.execution_folds import flow_config_updated, flow_continued, flow_retried
 from dexd.core.flow.failure_folds import note_failure
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
 from dexd.core.flow.sub_flow_folds import install_sub_flows, show_sub_flows, sub_flow_closed, sub_flow_started
@@ -73,6 +73,7 @@ def _begin(event: e.FlowStarted, recorded: RecordedEvent) -> RunState:
         config=None if event.terms is None else event.terms.config,
         eligible_at=event.eligible_at,
         timeout_at=event.timeout_at,
+        chain_id=event.run_id,
     )
 
 
@@ -295,7 +296,7 @@ def _begin_execute(state: RunState, step: StepExecution, at: int) -> None:
 
 def _remember_token(state: RunState, step: StepExecution) -> None:
     accepted = state.accepted
-    accepted.append(step.token(state.run_id))
+    accepted.append(step.token(state.chain_id))
     if len(accepted) > ACCEPTED_REMEMBERED_MAX:
         del accepted[0]
 
@@ -383,6 +384,7 @@ _FOLDS: dict[type[e.Event], Callable[[RunState, Any, int], None]] = {
     e.RpcCompleted: _rpc_completed,
     e.FlowConfigUpdated: flow_config_updated,
     e.FlowRetried: flow_retried,
+    e.FlowContinued: flow_continued,
     e.StaleResultRejected: _no_change,
     e.FlowClosed: _flow_closed,
 }

@@ -1,6 +1,7 @@
 """What events do to settings and attempts of an execution; part of the fold, called by `evolve` only."""
 
 from dexd.core import events as e
+from dexd.core.flow.carrying import from_carried, take_over
 from dexd.core.flow.contents import enqueue, remember
 from dexd.core.flow.state import RunState
 from dexd.core.values import Message
@@ -10,6 +11,15 @@ def flow_config_updated(state: RunState, event: e.FlowConfigUpdated, at: int) ->
     """A client changed what it set [CFG-2]."""
     state.config = event.config if state.config is None else state.config.overridden_by(event.config)
     remember(state, event.request, at)
+
+
+def flow_continued(state: RunState, event: e.FlowContinued, at: int) -> None:
+    """Go on where the run before left off [ROLL-3]."""
+    carried = from_carried(event.carried)
+    take_over(state, carried)
+    state.chain_id = carried.chain_id
+    if event.request is not None:
+        remember(state, event.request, at)
 
 
 def flow_retried(state: RunState, event: e.FlowRetried, at: int) -> None:  # noqa: ARG001 - a fold

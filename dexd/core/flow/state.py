@@ -89,9 +89,9 @@ class StepExecution(msgspec.Struct, array_like=True, gc=False):
     sub_flows: tuple[SubFlow, ...] = ()
     """Children of the Wait, while it is installed."""
 
-    def token(self, run_id: RunId) -> Token:
+    def token(self, chain_id: RunId) -> Token:
         """The token of the current delivery; only its holder may deliver a result."""
-        return Token(run_id, CallId(self.step_execution_id), self.method, self.attempt, self.delivery)
+        return Token(chain_id, CallId(self.step_execution_id), self.method, self.attempt, self.delivery)
 
     dispatch_version: int = 0
     """Version of the last hand-over; its snapshot is the state before it [ATTR-8]."""
@@ -133,7 +133,11 @@ class RememberedRequest(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class RunState(msgspec.Struct, array_like=True, gc=False):
-    """Everything that replay of one run's events gives."""
+    """Everything that replay of one run's events gives.
+
+    It travels from run to run inside events [ROLL-3]: fields of it, of StepExecution and of what they hold are only
+    ever appended, with a default, like those of events.
+    """
 
     flow_id: FlowId
     run_id: RunId
@@ -187,7 +191,7 @@ class RunState(msgspec.Struct, array_like=True, gc=False):
     first_run_id: RunId = RunId("")
     """First run of the execution; empty when this is it."""
     next_run_id: RunId = RunId("")
-    """Run with which the execution goes on after this one FAILED."""
+    """Run with which the execution goes on after this one FAILED or was CONTINUED_AS_NEW."""
     message_base: int = 0
     """Added to versions in message IDs, which stay in order over the runs of an execution [ID-13]."""
     unstarted: dict[str, UnstartedSubFlow] = {}
@@ -204,6 +208,15 @@ class RunState(msgspec.Struct, array_like=True, gc=False):
     """Step executions whose handlers have references to Attributes [ATTR-7]."""
     locks: dict[str, StepExecutionId] = {}
     """Attribute keys that are locked, and by whom [LOCK-2]."""
+    chain_id: RunId = RunId("")
+    """First run of its chain, the runs that roll-over joins. It names the chain: Step executions, deliveries, deadlines
+    and locks belong to the chain and not to one run of it [ID-6, ROLL-4].
+    """
+
+    def is_past(self, step_execution_id: StepExecutionId) -> bool:
+        """Whether the Step execution was scheduled and is not active any more; its ID has a number [ID-6]."""
+        step_type, _, number = step_execution_id.rpartition("-")
+        return step_execution_id not in self.steps and int(number) <= self.counters.get(step_type, 0)
 
     @property
     def is_open(self) -> bool:

@@ -17,7 +17,7 @@ def install_sub_flows(state: RunState, step: StepExecution, event: e.WaitForComp
     sub_flows: list[SubFlow] = []
     for number, (index, plan) in enumerate(zip(indexes, event.sub_flows, strict=True)):
         flow_id = sub_flow_id(state.flow_id, step.step_execution_id, number)
-        key = SubFlowKey(state.run_id, step.step_execution_id, number)
+        key = SubFlowKey(state.chain_id, step.step_execution_id, number)
         state.unstarted[key.source] = UnstartedSubFlow(key, flow_id, plan)
         sub_flows.append(SubFlow(index, flow_id, plan))
     step.sub_flows = tuple(sub_flows)
@@ -25,7 +25,7 @@ def install_sub_flows(state: RunState, step: StepExecution, event: e.WaitForComp
 
 def sub_flow_started(state: RunState, event: e.SubFlowStarted, at: int) -> None:  # noqa: ARG001 - a fold
     """The child exists; the Wait may be over by now."""
-    key = SubFlowKey(state.run_id, event.step_execution_id, event.number)
+    key = SubFlowKey(state.chain_id, event.step_execution_id, event.number)
     state.unstarted.pop(key.source, None)
     step = state.steps.get(event.step_execution_id)
     if step is not None and event.number < len(step.sub_flows):

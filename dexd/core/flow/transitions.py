@@ -65,9 +65,12 @@ STEP_TRANSITIONS: tuple[StepTransition, ...] = (
     StepTransition(_RUNNING, e.MethodPending, _RUNNING),
     *(StepTransition(phase, e.StepCanceled, None) for phase in StepPhase),
     *(StepTransition(phase, e.FlowClosed, None) for phase in (_RUNNING, _BACKOFF)),
+    *(StepTransition(phase, e.FlowClosed, None, "CONTINUED_AS_NEW") for phase in (_READY, _WAITING)),
+    *(StepTransition(None, e.FlowContinued, phase, f"was {phase.name}") for phase in StepPhase),
 )
 """FlowClosed ends what is left: handlers that run, and the Step whose failure closed the Flow. All others were canceled
-by events of their own just before it."""
+by events of their own just before it. At a roll-over it takes every Step out of its run, and FlowContinued puts it into
+the next one as it was [ROLL-3]."""
 
 FLOW_TRANSITIONS: tuple[FlowTransition, ...] = (
     FlowTransition(None, e.FlowStarted, FlowStatus.RUNNING),

@@ -14,6 +14,7 @@ from dexd.core.matching.sessions import Stream
 from dexd.core.values import PRIORITY_DEFAULT, WEIGHT_DEFAULT, DeclinedOffer, Method, Token
 
 CallKey: TypeAlias = tuple[RunId, CallId | StepExecutionId]
+"""Chain of runs, and the call in it: roll-over leaves it as it is."""
 
 
 class CallStage(IntEnum):
@@ -74,6 +75,7 @@ class Call(msgspec.Struct, eq=False, gc=False):
     key: CallKey
     """Key of the call and of its deadline."""
     run: RunState
+    """The newest run of its chain."""
     method: Method
     name: str
     """Step type or RPC name."""
@@ -205,4 +207,4 @@ def next_rpc_token(call: Call) -> Token:
     rpc = call.rpc
     assert rpc is not None
     rpc.delivery += 1
-    return Token(call.run.run_id, CallId(call.call_id), Method.RPC, rpc.number, rpc.delivery)
+    return Token(call.run.chain_id, CallId(call.call_id), Method.RPC, rpc.number, rpc.delivery)

@@ -68,7 +68,7 @@ class Deliveries:
     def _follow_early(self, turn: Turn, call: Call, step: StepExecution) -> None:
         """[DUR-2, CFG-3] The method's own durability counts before that of the server."""
         if durability_of(call.run, step, self._dispatcher.config.step_durability) is StepDurability.ASYNC:
-            turn.follow_early(call.run.run_id)
+            turn.follow_early(call.run.chain_id)
 
     def fail(self, turn: Turn, session: Session, command: FailCall, run: RunState | None) -> None:
         """A handler raised."""

@@ -78,9 +78,18 @@ class Dispatcher:
         else:
             self._sleep(turn, key, call, step.next_timer_at())
 
+    def continued(self, run: RunState) -> None:
+        """Another run continues a chain: the open calls of its Steps are about that one now [ROLL-4]."""
+        chain_id = run.chain_id
+        for step in run.steps.values():
+            call = self.calls.get((chain_id, step.step_execution_id))
+            if call is not None:
+                call.run = run
+                call.step = step
+
     def begin_attempt(self, turn: Turn, run: RunState, step: StepExecution) -> None:
         """A backoff is over: the Step wants a worker."""
-        key: CallKey = (run.run_id, step.step_execution_id)
+        key: CallKey = (run.chain_id, step.step_execution_id)
         self._start_attempt(turn, key, self.calls.get(key), run, step)
 
     def _start_attempt(self, turn: Turn, key: CallKey, call: Call | None, run: RunState, step: StepExecution) -> None:
@@ -111,7 +120,7 @@ class Dispatcher:
     def _restore_delivery(self, turn: Turn, key: CallKey, run: RunState, step: StepExecution) -> None:
         """After recovery: the delivery stays current while its worker may come back [WIRE-11]."""
         call = self.calls[key] = Call(key, run, step.method, step.step_type, step)
-        call.token = step.token(run.run_id)
+        call.token = step.token(run.chain_id)
         call.method_deadline = step.deadline
         self.note_delivered(call, step.worker_id, step.incarnation)
         self.detach(call, now=turn.now)
@@ -211,7 +220,7 @@ class Dispatcher:
         step = call.step
         if step is not None:
             turn.emit(call.run, dispatched(call, step, worker, self.matcher, now=now))
-            token = step.token(call.run.run_id)
+            token = step.token(call.run.chain_id)
             snapshot = step_snapshot(call.run, step, token)
             options = step.options
             if options is not None and options.heartbeat_timeout_ms:

@@ -14,7 +14,7 @@ from dexd.core.ids import CallId, RunId, StepExecutionId
 from dexd.core.matching.calls import Call, CallKey, CallStage
 
 Lock: TypeAlias = tuple[RunId, str]
-"""One Attribute key of one run."""
+"""One Attribute key of one chain of runs."""
 
 
 class Locks:
@@ -41,14 +41,14 @@ class Locks:
         keys: dict[StepExecutionId, list[str]] = {}
         for key, step_execution_id in run.locks.items():
             keys.setdefault(step_execution_id, []).append(key)
-            self._holders[run.run_id, key] = (run.run_id, step_execution_id)
+            self._holders[run.chain_id, key] = (run.chain_id, step_execution_id)
         for step_execution_id, held in keys.items():
-            self.held[run.run_id, step_execution_id] = tuple(held)
+            self.held[run.chain_id, step_execution_id] = tuple(held)
 
-    def holder(self, run_id: RunId, keys: Sequence[str]) -> tuple[str, CallId | StepExecutionId] | None:
+    def holder(self, chain_id: RunId, keys: Sequence[str]) -> tuple[str, CallId | StepExecutionId] | None:
         """The first of these locks that is busy, and the call that holds it."""
         for key in keys:
-            holder = self._holders.get((run_id, key))
+            holder = self._holders.get((chain_id, key))
             if holder is not None:
                 return key, holder[1]
         return None
@@ -163,5 +163,5 @@ class Locks:
 
 
 def _locks(call: Call) -> Iterator[Lock]:
-    run_id = call.run.run_id
-    return ((run_id, key) for key in call.asks)
+    chain_id = call.run.chain_id
+    return ((chain_id, key) for key in call.asks)

@@ -26,12 +26,12 @@ CALLS_PER_MS = 1_000
 class RpcDesk:
     """Open RPC calls and who waits for them."""
 
-    __slots__ = ("_by_caller", "_by_run", "_dispatcher", "_last_number", "_unresolved")
+    __slots__ = ("_by_caller", "_by_chain", "_dispatcher", "_last_number", "_unresolved")
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._by_caller: dict[CallerId, Call] = {}
-        self._by_run: dict[RunId, dict[CallKey, Call]] = {}
+        self._by_chain: dict[RunId, dict[CallKey, Call]] = {}
         self._last_number = 0
         self._unresolved: dict[CallKey, Call] = {}
         """Queued calls whose terms nobody knows yet, because no worker of the Flow type is connected [RPC-5]."""
@@ -82,11 +82,11 @@ class RpcDesk:
         if not _needs_active_flow(command):
             return None
         refused = refuse_closed(run)
-        busy = self._dispatcher.locks.holder(run.run_id, command.locks)
+        busy = self._dispatcher.locks.holder(run.chain_id, command.locks)
         return refused if refused is not None or busy is None else _lock_conflict(run, command, *busy)
 
     def _begin_or_join(self, turn: Turn, run: RunState, command: InvokeRpc) -> None:
-        key = (run.run_id, rpc_call_id(command.request_id))
+        key = (run.chain_id, rpc_call_id(command.request_id))
         call = self._dispatcher.calls.get(key)
         if call is None or call.rpc is None:
             refused = self._refuse_terms(run, command)
@@ -95,7 +95,7 @@ class RpcDesk:
                 return
             rpc = RpcCall(command, [command.caller], self._next_number(now=turn.now))
             call = self._dispatcher.calls[key] = Call(key, run, Method.RPC, command.name, rpc=rpc)
-            self._by_run.setdefault(run.run_id, {})[key] = call
+            self._by_chain.setdefault(run.chain_id, {})[key] = call
             self._by_caller[command.caller] = call
             if command.is_resolving:
                 self._unresolved[key] = call
@@ -190,7 +190,7 @@ class RpcDesk:
 
         A run that failed and is followed by another is not worth reading: there all of them are answered.
         """
-        for call in list(self._by_run.get(run.run_id, {}).values()):
+        for call in list(self._by_chain.get(run.chain_id, {}).values()):
             if call.is_delivered or run.next_run_id or _needs_active_flow(_rpc(call).command):
                 self._dispatcher.cancel_delivery(turn, call, "FLOW_CLOSED")
                 message = f"Flow {run.flow_id!r} became {run.status.name} while RPC {call.name!r} was in flight"
@@ -206,7 +206,7 @@ class RpcDesk:
         conflicts, locks.conflicts = locks.conflicts, []
         for call in conflicts:
             rpc = _rpc(call)
-            busy = locks.holder(call.run.run_id, rpc.command.locks)
+            busy = locks.holder(call.run.chain_id, rpc.command.locks)
             # The Flow may have closed in the same turn, which answers the call and frees all its locks.
             if busy is not None and self._dispatcher.calls.get(call.key) is call:
                 self._finish(turn, call, _lock_conflict(call.run, rpc.command, *busy))
@@ -224,18 +224,24 @@ class RpcDesk:
         self._dispatcher.deadlines.disarm(call.key)
         del self._dispatcher.calls[call.key]
         call.stage = CallStage.HELD
-        of_run = self._by_run[call.run.run_id]
-        del of_run[call.key]
-        if not of_run:
-            del self._by_run[call.run.run_id]
+        of_chain = self._by_chain[call.run.chain_id]
+        del of_chain[call.key]
+        if not of_chain:
+            del self._by_chain[call.run.chain_id]
         rpc = _rpc(call)
         for caller in rpc.callers:
             self._by_caller.pop(caller, None)
             turn.perform(AnswerRpc(caller, answer))
 
-    def has_calls(self, run_id: RunId) -> bool:
-        """Whether a call of the run is open; its state must stay in memory."""
-        return run_id in self._by_run
+    def has_calls(self, chain_id: RunId) -> bool:
+        """Whether a call of the chain is open; its state must stay in memory."""
+        return chain_id in self._by_chain
+
+    def continued(self, previous: RunState, run: RunState) -> None:
+        """Another run continues the one before: open calls are calls of that one now [RPC-9]."""
+        for call in self._by_chain.get(run.chain_id, {}).values():
+            call.run = run
+            _rpc(call).version -= run.message_base - previous.message_base
 
 
 def _rpc(call: Call) -> RpcCall:

@@ -35,6 +35,7 @@ def step_snapshot(run: RunState, step: StepExecution, token: Token) -> CallSnaps
         0 if options is None else options.heartbeat_timeout_ms or 0,
         tuple(withheld) if withheld else (),
         () if options is None else options.preload,
+        run.run_id,
     )
 
 
@@ -60,6 +61,7 @@ def rpc_snapshot(run: RunState, call: Call, token: Token, *, now: int) -> CallSn
         attributes=_without(run.attributes, rpc.withheld),
         channel_sizes=_channel_sizes(run),
         references=tuple(rpc.withheld),
+        run_id=run.run_id,
     )
 
 

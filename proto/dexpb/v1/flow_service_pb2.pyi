@@ -668,6 +668,54 @@ class UpdateFlowConfigReply(_message.Message):
 Global___UpdateFlowConfigReply: _TypeAlias = UpdateFlowConfigReply  # noqa: Y015
 
 @_typing.final
+class TriggerContinueAsNewRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FLOW_ID_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    flow_id: _builtins.str
+    """The Flow ID."""
+    run_id: _builtins.str
+    """One run of the Flow ID; empty is the latest."""
+    request_id: _builtins.str
+    """Repeats with the same ID get the first answer; empty makes the server mint one."""
+    def __init__(
+        self,
+        *,
+        flow_id: _builtins.str = ...,
+        run_id: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["flow_id", b"flow_id", "request_id", b"request_id", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TriggerContinueAsNewRequest: _TypeAlias = TriggerContinueAsNewRequest  # noqa: Y015
+
+@_typing.final
+class TriggerContinueAsNewReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run that goes on."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TriggerContinueAsNewReply: _TypeAlias = TriggerContinueAsNewReply  # noqa: Y015
+
+@_typing.final
 class StartFlowReply(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -735,7 +783,7 @@ class FlowInfo(_message.Message):
     flow_type: _builtins.str
     """The Flow type."""
     status: _builtins.str
-    """RUNNING, COMPLETED, FAILED, CANCELED, TERMINATED [FLOW-6]."""
+    """RUNNING, COMPLETED, FAILED, CANCELED, TERMINATED; of a superseded run CONTINUED_AS_NEW [FLOW-6]."""
     started_at: _builtins.int
     """When the execution was accepted."""
     closed_at: _builtins.int

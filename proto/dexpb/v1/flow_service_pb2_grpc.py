@@ -124,6 +124,11 @@ class FlowServiceStub:
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.UpdateFlowConfigRequest.SerializeToString,
                 response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.UpdateFlowConfigReply.FromString,
                 _registered_method=True)
+        self.TriggerContinueAsNew = channel.unary_unary(
+                '/dexpb.v1.FlowService/TriggerContinueAsNew',
+                request_serializer=dexpb_dot_v1_dot_flow__service__pb2.TriggerContinueAsNewRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.TriggerContinueAsNewReply.FromString,
+                _registered_method=True)
         self.StopFlow = channel.unary_unary(
                 '/dexpb.v1.FlowService/StopFlow',
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.StopFlowRequest.SerializeToString,
@@ -265,6 +270,13 @@ class FlowServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TriggerContinueAsNew(self, request, context):
+        """Continues an active Flow by a new run, as when its run has too many events; nothing is disturbed [ROLL-2].
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StopFlow(self, request, context):
         """Ends a Flow with a definite winner [STOP-1, STOP-2].
         """
@@ -372,6 +384,11 @@ def add_FlowServiceServicer_to_server(servicer, server):
                     servicer.UpdateFlowConfig,
                     request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.UpdateFlowConfigRequest.FromString,
                     response_serializer=dexpb_dot_v1_dot_flow__service__pb2.UpdateFlowConfigReply.SerializeToString,
+            ),
+            'TriggerContinueAsNew': grpc.unary_unary_rpc_method_handler(
+                    servicer.TriggerContinueAsNew,
+                    request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.TriggerContinueAsNewRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_flow__service__pb2.TriggerContinueAsNewReply.SerializeToString,
             ),
             'StopFlow': grpc.unary_unary_rpc_method_handler(
                     servicer.StopFlow,
@@ -870,6 +887,33 @@ class FlowService:
             '/dexpb.v1.FlowService/UpdateFlowConfig',
             dexpb_dot_v1_dot_flow__service__pb2.UpdateFlowConfigRequest.SerializeToString,
             dexpb_dot_v1_dot_flow__service__pb2.UpdateFlowConfigReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TriggerContinueAsNew(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.FlowService/TriggerContinueAsNew',
+            dexpb_dot_v1_dot_flow__service__pb2.TriggerContinueAsNewRequest.SerializeToString,
+            dexpb_dot_v1_dot_flow__service__pb2.TriggerContinueAsNewReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -72,6 +72,8 @@ class FlowServiceStub:
     """Held until an Attribute's value matches, at most `wait_ms` [WAITAPI-4, WAITAPI-5]."""
     UpdateFlowConfig: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.UpdateFlowConfigRequest, _flow_service_pb2.UpdateFlowConfigReply]
     """Changes settings of an active Flow [CFG-2]."""
+    TriggerContinueAsNew: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.TriggerContinueAsNewRequest, _flow_service_pb2.TriggerContinueAsNewReply]
+    """Continues an active Flow by a new run, as when its run has too many events; nothing is disturbed [ROLL-2]."""
     StopFlow: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.StopFlowRequest, _flow_service_pb2.StopFlowReply]
     """Ends a Flow with a definite winner [STOP-1, STOP-2]."""
     Session: _grpc.StreamStreamMultiCallable[_flow_service_pb2.ClientBatch, _flow_service_pb2.ServerBatch]
@@ -118,6 +120,8 @@ class FlowServiceAsyncStub(FlowServiceStub):
     """Held until an Attribute's value matches, at most `wait_ms` [WAITAPI-4, WAITAPI-5]."""
     UpdateFlowConfig: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.UpdateFlowConfigRequest, _flow_service_pb2.UpdateFlowConfigReply]  # type: ignore[assignment]
     """Changes settings of an active Flow [CFG-2]."""
+    TriggerContinueAsNew: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.TriggerContinueAsNewRequest, _flow_service_pb2.TriggerContinueAsNewReply]  # type: ignore[assignment]
+    """Continues an active Flow by a new run, as when its run has too many events; nothing is disturbed [ROLL-2]."""
     StopFlow: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.StopFlowRequest, _flow_service_pb2.StopFlowReply]  # type: ignore[assignment]
     """Ends a Flow with a definite winner [STOP-1, STOP-2]."""
     Session: _aio.StreamStreamMultiCallable[_flow_service_pb2.ClientBatch, _flow_service_pb2.ServerBatch]  # type: ignore[assignment]
@@ -269,6 +273,14 @@ class FlowServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_flow_service_pb2.UpdateFlowConfigReply, _abc.Awaitable[_flow_service_pb2.UpdateFlowConfigReply]]:
         """Changes settings of an active Flow [CFG-2]."""
+
+    @_abc_1.abstractmethod
+    def TriggerContinueAsNew(
+        self,
+        request: _flow_service_pb2.TriggerContinueAsNewRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_flow_service_pb2.TriggerContinueAsNewReply, _abc.Awaitable[_flow_service_pb2.TriggerContinueAsNewReply]]:
+        """Continues an active Flow by a new run, as when its run has too many events; nothing is disturbed [ROLL-2]."""
 
     @_abc_1.abstractmethod
     def StopFlow(

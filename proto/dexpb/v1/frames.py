@@ -85,6 +85,7 @@ class Token(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Names one delivery of one attempt [DELIV-2]; workers echo it and never interpret it."""
 
     run_id: str
+    """First run of the chain that roll-over joins."""
     call: str
     """Step execution ID, or ``sys:rpc-<request id>`` for an RPC."""
     method: int
@@ -473,6 +474,8 @@ class Assign(msgspec.Struct, array_like=True, frozen=True, tag=35):
     """Attributes that are set and too large to come along; Fetch gives their values as of now [ATTR-7]."""
     preload: tuple[str, ...] = ()
     """Names of Attributes and maps among them that a Step wants fetched before it is called."""
+    run_id: str = ""
+    """The run at hand-over; ``""`` is that of the token, the first one of the chain [ROLL-4]."""
 
 
 class Fetched(msgspec.Struct, array_like=True, frozen=True, tag=41):

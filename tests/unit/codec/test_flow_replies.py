@@ -1,5 +1,6 @@
 """Replies and views as FlowService messages."""
 
+import msgspec
 import pytest
 from google.protobuf.message import Message
 
@@ -24,6 +25,7 @@ from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, RequestId, RunId, StepExecutionId, StreamId
 from dexd.core.outcome import (
     AttributeAccepted,
+    ContinueAsNewAccepted,
     FlowConfigAccepted,
     FlowReply,
     MessageDeleted,
@@ -59,6 +61,7 @@ FAILED = FlowSummary(
         (PublishAccepted(("m1", "m2")), pb.PublishReply(message_ids=["m1", "m2"])),
         (AttributeAccepted(), pb.SetAttributeReply()),
         (MessageDeleted(), pb.DeleteChannelMessageReply()),
+        (ContinueAsNewAccepted(RunId("r2")), pb.TriggerContinueAsNewReply(run_id="r2")),
         (FlowConfigAccepted(), pb.UpdateFlowConfigReply()),
         (SkipTimerResult(SkipOutcome.REMEMBERED), pb.SkipTimerReply(outcome="REMEMBERED")),
         (StopFlowResult(True, FlowStatus.CANCELED), pb.StopFlowReply(outcome="APPLIED", status="CANCELED")),
@@ -86,9 +89,11 @@ def test_summary_names_status_and_error() -> None:
         error_type="WORKER_API_FAILED",
         error_message="why",
     )
-    running = replies.from_summary(
-        summary_of_row(ListedRun(RunRow(1, "r", "f", 1, "Order", FlowStatus.RUNNING, 10, 0), 5, 90, "r0"))
-    )
+    row = RunRow(1, "r", "f", 1, "Order", FlowStatus.RUNNING, 10, 0)
+    running = replies.from_summary(summary_of_row(ListedRun(row, 5, 90)))
+    assert running.first_run_id == "r"
+    continued = msgspec.structs.replace(row, first_run_id="r0")
+    assert replies.from_summary(summary_of_row(ListedRun(continued, 5, 90))).first_run_id == "r0"
     assert running.error_type == ""
     assert (running.history_events, running.next_deadline) == (5, 90)
 

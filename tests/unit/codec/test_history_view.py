@@ -10,6 +10,9 @@ from dexd.codec.history_view import HistoryView
 from dexd.core import events as e
 from dexd.core.blobs import BlobReference
 from dexd.core.config import KernelConfig
+from dexd.core.flow.carrying import to_carried
+from dexd.core.flow.evolve import evolve
+from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, MessageId, RequestId, RunId, StepExecutionId, StreamId, WorkerId
 from dexd.core.outcome import RecordedEvent
 from dexd.core.sub_flows import SubFlowPlan
@@ -281,6 +284,43 @@ def test_features_that_a_flow_uses_are_shown_and_others_are_not() -> None:
     ]
     assert again["requests"] == [{"request": {"request_id": "q"}, "at": 4}]
     assert closed["next_run_id"] == "next"
+
+
+def test_run_that_continues_another_one_shows_what_it_began_with() -> None:
+    """[HIST-2, ROLL-3] In outline; and a Step of the run before ends in it."""
+    view = HistoryView(KernelConfig())
+    dispatch = dispatched(Method.EXECUTE)
+    published = e.ChannelPublished("c", ((MessageId("m"), b"1"),), REQUEST)
+    scheduled = msgspec.structs.replace(SCHEDULED, has_wait_for=False)
+    events: tuple[e.Event, ...] = (STARTED, scheduled, dispatch, published)
+    before: RunState | None = None
+    for version, event in enumerate(events, start=1):
+        before = evolve(before, RecordedEvent(StreamId(1), version, 5, event))
+    assert before is not None
+    continued = e.FlowContinued(RunId("r"), RunId("r"), to_carried(before))
+    done = e.ExecuteCompleted(STEP, 1, 1, WorkerId("w"), DecisionKind.DEAD_END)
+    again = msgspec.structs.replace(STARTED, run_id=RunId("r2"))
+    following: tuple[e.Event, ...] = (again, continued, done)
+    entries = [
+        view.show(RecordedEvent(StreamId(2), version, 6, event)) for version, event in enumerate(following, start=1)
+    ]
+    data = msgspec.json.decode(entries[1].data)
+    assert data == {
+        "previous_run_id": "r",
+        "first_run_id": "r",
+        "carried": {
+            "events": 4,
+            "steps": [{"step_execution_id": "Begin-1", "phase": "RUNNING", "method": "EXECUTE", "attempt": 1}],
+            "counters": {"Begin": 1},
+            "attributes": ["a"],
+            "channels": {"c": 1},
+            "completions": 0,
+            "requests": 1,
+        },
+    }
+    result = msgspec.json.decode(entries[2].data)
+    assert result["context"]["run_id"] == "r2"
+    assert (result["context"]["duration_ms"], result["input"]["snapshot_version"]) == (1, 0)
 
 
 def test_result_of_a_child_is_shown_with_what_execute_worked_on() -> None:

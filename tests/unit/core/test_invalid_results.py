@@ -12,6 +12,7 @@ from dexd.core.config import (
     PUBLICATIONS_MAX,
     RECORDED_EVENTS_MAX,
     STEP_LOCALS_BYTES_MAX,
+    KernelConfig,
 )
 from dexd.core.events import ExecuteCompleted, ExecuteFailed, FlowClosed, WaitForFailed
 from dexd.core.values import (
@@ -155,7 +156,7 @@ def test_repeat_of_an_invalid_result_is_acknowledged_again() -> None:
 def test_lim_2_active_steps_do_not_count_the_deciding_one() -> None:
     """With the largest legal number active, each may still be followed by one."""
     others = (scheduled(f"B-{number}") for number in range(1, ACTIVE_STEPS_MAX))
-    before = given(started(), scheduled("A-1"), *others)
+    before = given(started(), scheduled("A-1"), *others, config=KernelConfig(rollover_events=0))
     kernel = before.kernel
     for command in connect():
         kernel.handle(command, now=before.now)

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from dexd.core import events as e
+from dexd.core.flow.carrying import to_carried
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.state import RunState, StepPhase
 from dexd.core.flow.transitions import (
@@ -102,12 +103,20 @@ EXAMPLES: dict[tuple[type[e.Event], str], e.Event] = {
 }
 
 
+EXAMPLES[e.FlowClosed, "CONTINUED_AS_NEW"] = e.FlowClosed(FlowStatus.CONTINUED_AS_NEW, next_run_id=RunId("next"))
+
+
 def folded(events: Sequence[e.Event]) -> RunState:
     state: RunState | None = None
     for version, event in enumerate(events, start=1):
         state = evolve(state, RecordedEvent(StreamId(1), version, 1_000, event))
     assert state is not None
     return state
+
+
+for carried_phase in StepPhase:
+    carried = to_carried(folded(REACHED[carried_phase]))
+    EXAMPLES[e.FlowContinued, f"was {carried_phase.name}"] = e.FlowContinued(RunId("before"), RunId("first"), carried)
 
 
 def phase_of(state: RunState) -> StepPhase | None:
@@ -118,7 +127,9 @@ def phase_of(state: RunState) -> StepPhase | None:
 @pytest.mark.parametrize("row", STEP_TRANSITIONS, ids=lambda row: f"{row.source}-{row.event.__name__}-{row.target}")
 def test_every_row_of_a_step_is_what_the_fold_does(row: StepTransition) -> None:
     """[STEP-2] from each phase, with an event of that kind, to the phase that the table names."""
-    before = [msgspec.structs.replace(STARTED, eligible_at=9_000)] if row.when == DELAYED else REACHED[row.source]
+    before: Sequence[e.Event] = REACHED[row.source]
+    if row.when == DELAYED:
+        before = [msgspec.structs.replace(STARTED, eligible_at=9_000)]
     assert phase_of(folded(before)) is row.source
     assert phase_of(folded([*before, EXAMPLES[row.event, row.when]])) is row.target
 
