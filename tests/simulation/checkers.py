@@ -185,6 +185,8 @@ def _row_of(state: RunState) -> RunRow:
         int(state.error_type),
         state.error_message,
         state.start_request_id,
+        state.first_run_id,
+        "" if state.chain_id == state.run_id else state.chain_id,
     )
 
 

@@ -258,6 +258,8 @@ def _differences(row: RunRow, state: RunState) -> Iterator[tuple[str, object, ob
         "error_type": int(state.error_type),
         "error_message": state.error_message,
         "start_request_id": state.start_request_id,
+        "first_run_id": state.first_run_id,
+        "chain_id": "" if state.chain_id == state.run_id else state.chain_id,
     }
     for name, value in folded.items():
         if getattr(row, name) != value:
