@@ -127,4 +127,4 @@ async def test_streams_of_a_chain_are_those_of_the_log(author: LogAuthor, pages:
     author.start(run_row(1, flow_id="order"))
     author.start(msgspec.structs.replace(run_row(2, flow_id="order"), first_run_id="run-1", chain_id="run-1"))
     assert list(await pages.chain_streams("run-1")) == [1, 2]
-    assert list(await pages.chain_streams("run-2")) == []
+    assert list(await pages.chain_streams("run-3")) == []
