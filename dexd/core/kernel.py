@@ -6,9 +6,6 @@ calls. The log, the clock and the network are the shell's; see `dexd.core` for t
 """
 
 from collections.abc import Iterable
-from typing import TypeAlias
-
-import msgspec
 
 from dexd.core import commands as c
 from dexd.core.client_commands import ClientCommands
@@ -34,6 +31,7 @@ from dexd.core.streams import StreamIds, StreamKind, StreamState
 from dexd.core.sub_flow_desk import SubFlowDesk
 from dexd.core.sub_flows import SubFlowKey
 from dexd.core.turn import NEVER, Answer, Route, Turn
+from dexd.core.wanted import FiresRef, RunRef, RunRefs, StreamRef, WantedRuns
 from dexd.core.worker_commands import WorkerCommands
 
 _OF_A_FLOW = (
@@ -59,36 +57,6 @@ _OF_A_SCHEDULE = (
     sc.BackfillSchedule,
 )
 _RESULTS = (c.CompleteCall, c.FailCall)
-
-
-class RunRef(msgspec.Struct, frozen=True):
-    """Asks the shell for the newest run of a chain."""
-
-    run_id: RunId
-    """First run of the chain."""
-
-
-class StreamRef(msgspec.Struct, frozen=True):
-    """Asks the shell for the newest stream of a kind and name that is not a run's."""
-
-    kind: StreamKind
-    name: str
-
-
-class RunRefs(msgspec.Struct, frozen=True):
-    """Asks the shell for the newest runs of several chains."""
-
-    run_ids: tuple[RunId, ...]
-
-
-class FiresRef(msgspec.Struct, frozen=True):
-    """Asks the shell for the next fires of a schedule, before anything else is decided about it."""
-
-    stream_id: StreamId
-
-
-WantedRuns: TypeAlias = FlowId | RunRef | RunRefs | c.StartFlow | c.ReachSubFlow
-"""Runs that a command needs of the log."""
 
 
 class Kernel:

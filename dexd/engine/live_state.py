@@ -12,10 +12,10 @@ from dexd.core.events import FlowClosed, FlowStarted, StepDispatched
 from dexd.core.flow.state import RunState
 from dexd.core.flow.wakeups import WAKE_UP_EVENTS
 from dexd.core.ids import StreamId
-from dexd.core.kernel import FiresRef, StreamRef
 from dexd.core.outcome import Outcome, RecordedEvent, RecordedStreamEvent, Reply
 from dexd.core.rejections import Rejection
 from dexd.core.schedules.state import ScheduleStatus
+from dexd.core.wanted import FiresRef, StreamRef
 from dexd.engine.commits import Commits
 from dexd.engine.early_effects import EarlyEffects
 from dexd.engine.fire_pump import FirePump

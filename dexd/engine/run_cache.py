@@ -7,8 +7,9 @@ from typing import Protocol
 from dexd.core.commands import ReachSubFlow, StartFlow
 from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, RequestId, RunId
-from dexd.core.kernel import Kernel, RunRef, RunRefs, WantedRuns
+from dexd.core.kernel import Kernel
 from dexd.core.values import FlowStatus
+from dexd.core.wanted import RunRef, RunRefs, WantedRuns
 from dexd.engine.recovery import restore_run, waiting_for
 from dexd.log.event_log import EventLog, RunRow, StoredRun
 

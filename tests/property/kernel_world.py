@@ -18,11 +18,12 @@ from dexd.core.flow.state import RunState, StepPhase
 from dexd.core.flow.wakeups import next_deadline
 from dexd.core.ids import CallerId, FlowId, QueueName, RunId, SessionId, StreamNumber
 from dexd.core.invariants import violations
-from dexd.core.kernel import Kernel, RunRef, RunRefs
+from dexd.core.kernel import Kernel
 from dexd.core.outcome import Outcome, RecordedEvent
 from dexd.core.sub_flow_desk import running_children
 from dexd.core.sub_flows import SubFlowKey
 from dexd.core.values import Method, Response, Token
+from dexd.core.wanted import RunRef, RunRefs
 from tests.support.builders import (
     DEAD_END,
     FLOW_TYPE,

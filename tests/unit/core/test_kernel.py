@@ -5,9 +5,10 @@ import pytest
 from dexd.core.commands import Tick
 from dexd.core.config import KernelConfig
 from dexd.core.ids import RunId, StreamId
-from dexd.core.kernel import Kernel, RunRef
+from dexd.core.kernel import Kernel
 from dexd.core.outcome import Outcome, StartFlowAccepted
 from dexd.core.values import Method
+from dexd.core.wanted import RunRef
 from tests.support.builders import (
     DEAD_END,
     FLOW,

@@ -9,11 +9,11 @@ from dexd.core.flow.evolve import evolve
 from dexd.core.flow.parking import is_quiet, sleeps_until
 from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, RunId, StepExecutionId
-from dexd.core.kernel import RunRef, RunRefs
 from dexd.core.matching.deadline_keys import PingDue
 from dexd.core.sub_flow_desk import running_children
 from dexd.core.sub_flows import SubFlowKey, SubFlowPlan
 from dexd.core.values import Condition, ConditionKind, Method
+from dexd.core.wanted import RunRef, RunRefs
 from tests.support.builders import (
     RUN,
     SECOND,

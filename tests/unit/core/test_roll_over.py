@@ -14,7 +14,6 @@ from dexd.core.events import (
 from dexd.core.flow.decide_roll_over import continuing_run_id
 from dexd.core.ids import RunId, StepExecutionId
 from dexd.core.invariants import violations
-from dexd.core.kernel import RunRef
 from dexd.core.outcome import ContinueAsNewAccepted, PublishAccepted
 from dexd.core.rejections import Code
 from dexd.core.terms import FlowConfig
@@ -22,6 +21,7 @@ from dexd.core.values import (
     FlowStatus,
     Method,
 )
+from dexd.core.wanted import RunRef
 from tests.support.builders import (
     DEAD_END,
     FLOW,

@@ -6,8 +6,8 @@ from dexd.codec.flow_queries import RunKey
 from dexd.core.commands import InvokeRpc
 from dexd.core.config import KernelConfig
 from dexd.core.ids import CallerId, FlowId, RequestId, RunId
-from dexd.core.kernel import RunRef
 from dexd.core.rejections import Code
+from dexd.core.wanted import RunRef
 from dexd.engine import run_cache
 from dexd.engine.recovery import rebuild_kernel
 from dexd.engine.run_cache import RunCache

@@ -5,7 +5,7 @@ import pytest
 from dexd.core import commands as c
 from dexd.core.config import KernelConfig
 from dexd.core.ids import RequestId, ScheduleId, StreamId
-from dexd.core.kernel import Kernel, StreamRef
+from dexd.core.kernel import Kernel
 from dexd.core.outcome import Outcome, RecordedStreamEvent, ScheduleAccepted
 from dexd.core.rejections import Code, Rejection
 from dexd.core.schedules import commands as sc
@@ -16,6 +16,7 @@ from dexd.core.schedules.spec import OverlapPolicy, SchedulePolicy, ScheduleSpec
 from dexd.core.schedules.state import REQUESTS_MAX, ScheduleState, ScheduleStatus
 from dexd.core.streams import StreamKind
 from dexd.core.values import RequestRecord
+from dexd.core.wanted import StreamRef
 from tests.support.schedule_builders import ACTION, SCHEDULE, create_schedule, schedule_created
 
 T0 = 1_000_000
