@@ -79,6 +79,7 @@ from dexsdk.status import FlowErrorType, FlowStatus, SkipTimerOutcome, StepOutco
 from dexsdk.step import Step, StepList
 from dexsdk.step_execution import StepExecutionId
 from dexsdk.sub_flow import SubFlow, SubFlowOptions, SubFlowReusePolicy
+from dexsdk.time_travel import TimeTravelOptions, TimeTravelStepMethod, TimeTravelType
 from dexsdk.timer import Timer, TimerId
 from dexsdk.wait import ConditionCombination, Wait
 from dexsdk.worker import AsyncWorker, Worker
@@ -163,6 +164,9 @@ __all__ = [
     "SubFlow",
     "SubFlowOptions",
     "SubFlowReusePolicy",
+    "TimeTravelOptions",
+    "TimeTravelStepMethod",
+    "TimeTravelType",
     "Timer",
     "TimerId",
     "TlsOptions",

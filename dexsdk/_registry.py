@@ -124,9 +124,14 @@ class Registry:
         Raises:
             FlowDefinitionError: a class names no registered Step, or Steps of several types.
         """
-        return f"{self._step_type_of(step.step_type)}-{step.number}"
+        return f"{self.step_type_of(step.step_type)}-{step.number}"
 
-    def _step_type_of(self, step: str | StepRef[Any]) -> str:
+    def step_type_of(self, step: str | StepRef[Any]) -> str:
+        """Give the type of a Step, however it is named.
+
+        Raises:
+            FlowDefinitionError: a class names no registered Step, or Steps of several types.
+        """
         if isinstance(step, str):
             return step
         if isinstance(step, Step):

@@ -28,6 +28,11 @@ def to_run_id(body: bytes) -> str:
     return pb.StartFlowReply.FromString(body).run_id
 
 
+def to_forked_run_id(body: bytes) -> str:
+    """Read the answer of a time travel."""
+    return pb.TimeTravelReply.FromString(body).run_id
+
+
 def to_nothing(body: bytes) -> None:
     """Read an answer that says nothing but that it was done."""
 

@@ -25,7 +25,7 @@ from dexsdk._conversation import (
     is_transient,
     poll,
 )
-from dexsdk._durations import Duration, from_instant_ms, optional_duration_ms
+from dexsdk._durations import Duration, from_instant_ms, optional_duration_ms, to_instant_ms
 from dexsdk._large_requests import ask_carrying, load
 from dexsdk._names import check_name, check_owned_name
 from dexsdk._registered import RegisteredFlow
@@ -45,6 +45,7 @@ from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryPage, Pendin
 from dexsdk.rpc import RPC_TIMEOUT_MS_MAX
 from dexsdk.status import SkipTimerOutcome, StepOutcome
 from dexsdk.step_execution import StepExecutionId
+from dexsdk.time_travel import TimeTravelOptions, TimeTravelStepMethod, TimeTravelType
 from dexsdk.timer import TimerId
 
 HEALTH_PATH = "/dexpb.v1.AdminService/CheckHealth"
@@ -69,6 +70,13 @@ _REUSE_POLICY = {
     IdReusePolicy.ALLOW_TERMINATE_IF_RUNNING: 4,
 }
 _START_DEFAULTS = StartFlowOptions()
+_TIME_TRAVEL_TYPE = {
+    TimeTravelType.BEGINNING: 0,
+    TimeTravelType.HISTORY_EVENT_TIME: 1,
+    TimeTravelType.STEP_TYPE: 2,
+    TimeTravelType.STEP_EXECUTION_ID: 3,
+}
+_STEP_METHOD = {TimeTravelStepMethod.WAIT_FOR: 1, TimeTravelStepMethod.EXECUTE: 2}
 _STOP_TYPE = {StopType.CANCEL: 0, StopType.FAIL: 1, StopType.TERMINATE: 2}
 
 
@@ -296,6 +304,22 @@ class Verbs:
             request_id=self._request_id(options.request_id),
         )
         return ask(Request("stop_flow", "StopFlow", message.SerializeToString(), replies.to_stop_result, flow_id))
+
+    def time_travel(self, flow_id: str, options: TimeTravelOptions) -> Conversation[str]:
+        """See Client.time_travel."""
+        at, step = options.history_event_time, options.step_execution_id
+        message = pb.TimeTravelRequest(
+            flow_id=check_name(flow_id, "Flow ID"),
+            type=_TIME_TRAVEL_TYPE[options.type],
+            history_event_time=None if at is None else to_instant_ms(at, "history_event_time"),
+            step_type=None if options.step_type is None else self._registry.step_type_of(options.step_type),
+            step_execution_id=None if step is None else self._registry.step_execution_id(step),
+            step_method=None if options.step_method is None else _STEP_METHOD[options.step_method],
+            reason=options.reason or "",
+            skip_writes_reapply=options.skip_writes_reapply,
+            request_id=self._request_id(options.request_id),
+        )
+        return ask(Request("time_travel", "TimeTravel", message.SerializeToString(), replies.to_forked_run_id, flow_id))
 
     def describe_flow(self, flow_id: str, *, run_id: str | None) -> Conversation[FlowInfo]:
         """See Client.describe_flow."""

@@ -40,6 +40,7 @@ from dexsdk.results import (
 from dexsdk.rpc import RpcMethod, RpcMethodWithInput
 from dexsdk.status import SkipTimerOutcome, StepOutcome
 from dexsdk.step_execution import StepExecutionId
+from dexsdk.time_travel import TimeTravelOptions
 from dexsdk.timer import TimerId
 
 T = TypeVar("T")
@@ -218,6 +219,10 @@ class AsyncClient:
     async def stop_flow(self, flow_id: str, options: StopFlowOptions | None = None) -> StopResult:
         """See Client."""
         return await self._caller.carry(self._verbs.stop_flow(flow_id, options))
+
+    async def time_travel(self, flow_id: str, options: TimeTravelOptions) -> str:
+        """See Client.time_travel."""
+        return await self._caller.carry(self._verbs.time_travel(flow_id, options))
 
     async def update_flow_config(self, flow_id: str, config: FlowConfig) -> None:
         """See Client.update_flow_config."""

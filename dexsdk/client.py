@@ -41,6 +41,7 @@ from dexsdk.results import (
 from dexsdk.rpc import RpcMethod, RpcMethodWithInput
 from dexsdk.status import SkipTimerOutcome, StepOutcome
 from dexsdk.step_execution import StepExecutionId
+from dexsdk.time_travel import TimeTravelOptions
 from dexsdk.timer import TimerId
 
 T = TypeVar("T")
@@ -285,6 +286,19 @@ class Client:
     def stop_flow(self, flow_id: str, options: StopFlowOptions | None = None) -> StopResult:
         """End a Flow, or learn how it had ended before [STOP-1, STOP-2]."""
         return self._caller.carry(self._verbs.stop_flow(flow_id, options))
+
+    def time_travel(self, flow_id: str, options: TimeTravelOptions) -> str:
+        """Begin a run that goes on from an earlier point of the latest execution, and return its run ID [TT-1].
+
+        The execution is RUNNING again if it was closed; a run that is open ends as TERMINATED. The Flow ID, its ordinal
+        and so the idempotency keys stay: code that must act once more mixes in ``context.run_id`` [ID-9].
+
+        Raises:
+            FlowNotFoundError: there is no such Flow.
+            DexServiceError: NOT_FOUND, no retained run has the point; nothing has changed [TT-3].
+            RequestConflictError: the request ID was used for something else [RPC-12].
+        """
+        return self._caller.carry(self._verbs.time_travel(flow_id, options))
 
     def update_flow_config(self, flow_id: str, config: FlowConfig) -> None:
         """Change the settings that the config sets, for later dispatches of an active Flow [CFG-2]."""

@@ -288,7 +288,7 @@ class StopFlowOptions:
         _check_member(self.type, StopType, "type")
         _check_request_id(self.request_id)
         if self.reason is not None:
-            _check_text(self.reason, "reason")
+            check_text(self.reason, "reason")
 
 
 def check_flow_limits(
@@ -320,7 +320,8 @@ def _check_request_id(request_id: str | None) -> None:
         check_name(request_id, "request_id")
 
 
-def _check_text(text: object, what: str) -> None:
+def check_text(text: object, what: str) -> None:
+    """Check that a text can be sent; ValueError if not."""
     if not isinstance(text, str):
         raise ValueError(f"{what} must be a str, not {type(text).__name__}")
     try:

@@ -18,6 +18,7 @@ from dexd.codec import flow_queries as queries
 from dexd.codec import flow_replies as replies
 from dexd.codec import flow_requests as requests
 from dexd.codec.flow_requests import Minted
+from dexd.codec.time_travel_requests import TimeTravelQuery, to_time_travel
 from dexd.core.commands import InvokeRpc, StartFlow
 from dexd.core.ids import CallerId, RequestId
 from dexd.core.rejections import Code, Rejection
@@ -147,6 +148,9 @@ class FlowMethods:
                 pb.TriggerContinueAsNewRequest, _with_id(requests.to_continue_as_new), request, replies.from_reply
             ),
             "StopFlow": Method(pb.StopFlowRequest, _with_id(requests.to_stop_flow), request, replies.from_reply),
+            "TimeTravel": Method(
+                pb.TimeTravelRequest, self._to_time_travel, self._engine.time_travels.begin, replies.from_reply
+            ),
             "InvokeRpc": Method(pb.InvokeRpcRequest, self._to_invoke_rpc, self._engine.invoke, replies.from_rpc_output),
         }
 
@@ -188,6 +192,9 @@ class FlowMethods:
 
     def _to_start_flow(self, request: pb.StartFlowRequest) -> StartFlow | Rejection:
         return requests.to_start_flow(request, self._mint(), self._flow_types.start_steps)
+
+    def _to_time_travel(self, request: pb.TimeTravelRequest) -> TimeTravelQuery | Rejection:
+        return to_time_travel(request, self._mint())
 
     def _to_invoke_rpc(self, request: pb.InvokeRpcRequest) -> Callable[[CallerId], InvokeRpc] | Rejection:
         # The caller's own deadline ends the call by withdrawing it [RPC-7].

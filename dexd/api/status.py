@@ -152,6 +152,16 @@ ERROR_TABLE: Final[Mapping[Code, ErrorRow]] = {
         "A schedule of that ID exists already.",
         "Update it, delete it first, or choose another ID.",
     ),
+    Code.TIME_TRAVEL_POINT_NOT_FOUND: ErrorRow(
+        _S.NOT_FOUND,
+        "No retained run of the execution has the point that the time travel names.",
+        "Choose a point from the history of a retained run; the metadata has the oldest reachable instant.",
+    ),
+    Code.TIME_TRAVEL_OUTRUN: ErrorRow(
+        _S.ABORTED,
+        "The Flow got external writes without any pause while the time travel was prepared; nothing has changed.",
+        "Try again when fewer writes come, or do not have them applied again (skip_writes_reapply).",
+    ),
     Code.PROTOCOL_MISMATCH: ErrorRow(
         _S.FAILED_PRECONDITION,
         "The protocol version intervals of worker and server do not meet.",

@@ -28,6 +28,7 @@ from dexd.core.outcome import (
     SkipTimerResult,
     StartFlowAccepted,
     StopFlowResult,
+    TimeTravelAccepted,
 )
 from dexd.core.values import FlowErrorType
 from dexpb.v1 import flow_service_pb2 as pb
@@ -50,6 +51,8 @@ def from_reply(reply: FlowReply) -> Message:
             return pb.TriggerContinueAsNewReply(run_id=reply.run_id)
         case FlowConfigAccepted():
             return pb.UpdateFlowConfigReply()
+        case TimeTravelAccepted():
+            return pb.TimeTravelReply(run_id=reply.run_id)
         case StopFlowResult():
             outcome = "APPLIED" if reply.applied else "ALREADY_CLOSED"
             return pb.StopFlowReply(outcome=outcome, status=reply.status.name)

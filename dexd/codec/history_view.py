@@ -75,7 +75,7 @@ class HistoryView:
             shown["queue"] = "sticky" if event.is_sticky else "type"
             # Nothing limits dispatches yet.
             shown["limits"] = []
-        if isinstance(event, e.FlowContinued):
+        if isinstance(event, e.FlowContinued | e.FlowForked):
             shown["carried"] = _carried(from_carried(event.carried))
         return shown
 
@@ -187,6 +187,7 @@ _BLOCK_FIELDS = ("wait", "failure", "decision", "output", "reason", "writes", "m
 _HIDDEN: dict[type[e.Event], tuple[str, ...]] = {
     e.FlowStarted: ("digest", "seed"),
     e.FlowContinued: ("carried",),
+    e.FlowForked: ("carried", "requests"),
     **dict.fromkeys((e.WaitForCompleted, e.WaitForFailed, e.ExecuteCompleted, e.ExecuteFailed), _BLOCK_FIELDS),
 }
 """Fields without meaning for a reader, and those that a method's result shows in its blocks."""

@@ -4,6 +4,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from dexd.core.forks.plan import ForkPlan
 from dexd.core.ids import (
     CallerId,
     FlowId,
@@ -16,6 +17,7 @@ from dexd.core.ids import (
     StreamNumber,
     WorkerId,
 )
+from dexd.core.rejections import Rejection
 from dexd.core.schedules.commands import OccurrenceCommand, ProvideFires, ScheduleCommand
 from dexd.core.start_command import StartFlow as StartFlow  # noqa: PLC0414 - read from here like all others
 from dexd.core.sub_flows import SubFlowKey, SubFlowPlan
@@ -106,6 +108,22 @@ class ContinueAsNew(msgspec.Struct, frozen=True, gc=False):
     run_id: RunId | None
     request_id: RequestId
     digest: bytes
+
+
+class TimeTravel(msgspec.Struct, frozen=True, gc=False):
+    """Begin a run that goes on from an earlier point of the latest execution [TT-1]. Reply: TimeTravelAccepted.
+
+    ForkOutdated as reply means that the Flow has changed since the plan was made: another one is needed.
+    """
+
+    flow_id: FlowId
+    run_id: RunId
+    """Minted by the shell; used only if a run really begins."""
+    reason: str
+    request_id: RequestId
+    digest: bytes
+    plan: ForkPlan | Rejection
+    """What the log says of the point; a refusal if there is none."""
 
 
 class AbandonRpc(msgspec.Struct, frozen=True, gc=False):
@@ -307,6 +325,7 @@ ClientCommand: TypeAlias = (
     | UpdateFlowConfig
     | ScheduleCommand
     | ContinueAsNew
+    | TimeTravel
 )
 WorkerCommand: TypeAlias = (
     OpenSession

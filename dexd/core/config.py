@@ -104,6 +104,8 @@ UPLOAD_REMEMBERED_MS = 86_400_000
 FETCH_BYTES_MAX = 1024 * 1024
 FETCH_MESSAGES_MAX = 1_000
 """What one answer to a handler that fetches holds at most; a larger message goes alone."""
+REAPPLIED_WRITES_MAX = 100_000
+"""External writes that one time travel applies again; all of them go into one commit [TT-5]."""
 TIMER_SKIPS_MAX = 100
 """Timers of one run that wait to be skipped [TIMER-9]."""
 SUB_FLOW_DEPTH_MAX = 100

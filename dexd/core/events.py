@@ -8,6 +8,8 @@ from typing import TypeAlias, get_args
 
 import msgspec
 
+from dexd.core.fork_events import FlowForked as FlowForked  # noqa: PLC0414 - read from here like all others
+from dexd.core.fork_events import FlowReopened as FlowReopened  # noqa: PLC0414
 from dexd.core.ids import FlowId, MessageId, RequestId, RunId, StepExecutionId, WorkerId
 from dexd.core.sub_flows import SubFlowPlan
 from dexd.core.terms import FlowConfig, FlowTerms
@@ -378,6 +380,8 @@ Event: TypeAlias = (
     | FlowConfigUpdated
     | FlowRetried
     | FlowContinued
+    | FlowForked
+    | FlowReopened
     | StaleResultRejected
     | FlowClosed
 )

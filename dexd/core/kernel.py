@@ -14,6 +14,7 @@ from dexd.core.flow.decide_output import decide_completion, decide_next_timers
 from dexd.core.flow.decide_timeout import decide_flow_timeout
 from dexd.core.flow.settlement import decide_conditions, waits_to_try
 from dexd.core.flow.state import RunState, StepPhase
+from dexd.core.forks.time_travels import TimeTravels
 from dexd.core.ids import FlowId, RunId, StepExecutionId, StreamId
 from dexd.core.matching.deadline_keys import DeadlineKey, FireDue, HeartbeatDue, HoldDue, PingDue
 from dexd.core.matching.deliveries import Deliveries
@@ -21,7 +22,7 @@ from dexd.core.matching.dispatcher import Dispatcher
 from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.matching.workforce import Workforce
 from dexd.core.outcome import Outcome
-from dexd.core.parking import Parking, age_of
+from dexd.core.parking import Parking
 from dexd.core.roll_overs import RollOvers
 from dexd.core.runs import Runs
 from dexd.core.schedules import commands as sc
@@ -31,6 +32,7 @@ from dexd.core.streams import StreamIds, StreamKind, StreamState
 from dexd.core.sub_flow_desk import SubFlowDesk
 from dexd.core.sub_flows import SubFlowKey
 from dexd.core.turn import NEVER, Answer, Route, Turn
+from dexd.core.values import FlowStatus
 from dexd.core.wanted import FiresRef, RunRef, RunRefs, StreamRef, WantedRuns
 from dexd.core.worker_commands import WorkerCommands
 
@@ -44,6 +46,7 @@ _OF_A_FLOW = (
     c.StopFlow,
     c.UpdateFlowConfig,
     c.ContinueAsNew,
+    c.TimeTravel,
     c.ReachSubFlow,
     sc.StopOccurrence,
 )
@@ -81,6 +84,7 @@ class Kernel:
             **WorkerCommands(self._runs, self._deliveries, self._workforce).routes(),
             **self._sub_flows.routes(),
             **self._schedules.routes(),
+            **TimeTravels(self._runs, self._starts, self._dispatcher, self._rpcs, self._sub_flows).routes(),
             c.Tick: _tick,
             c.BeginServing: self._begin_serving,
             c.BeginShutdown: self._begin_shutdown,
@@ -295,12 +299,13 @@ class Kernel:
         for run in turn.take_closed():
             self._runs.open_count -= 1
             self._rpcs.flow_closed(turn, run)
-            if run.next_run_id:
-                self._starts.retry(turn, run)
-            else:
+            if not run.next_run_id:
                 self._sub_flows.child_closed(turn, run)
                 if run.terms is not None and run.terms.schedule is not None:
                     self._schedules.executions.execution_closed(turn, run, run.terms.schedule)
+            elif run.status is FlowStatus.FAILED:
+                self._starts.retry(turn, run)
+            # Otherwise the run was forked, and the next one has begun already [TT-1].
 
     def _settle_calls(self, turn: Turn) -> None:
         touched = turn.take_touched()
@@ -356,8 +361,7 @@ class Kernel:
             # Timers due at one instant fire in the order in which their Waits were installed [TIMER-4].
             # Requests for workers and locks are as old as they were before [LOCK-3].
             self._dispatcher.locks.adopt(run)
-            for step in sorted(run.steps.values(), key=age_of):
-                turn.touch(run, step.step_execution_id)
+            turn.touch_all(run)
         self._schedules.resume_all(turn)
         return None
 

@@ -97,6 +97,16 @@ class ContinueAsNewAccepted(msgspec.Struct, frozen=True, gc=False):
     run_id: RunId
 
 
+class TimeTravelAccepted(msgspec.Struct, frozen=True, gc=False):
+    """The run that the request began, now or earlier."""
+
+    run_id: RunId
+
+
+class ForkOutdated(msgspec.Struct, frozen=True, gc=False):
+    """Nothing was done: the Flow has changed since the fork was prepared. No client sees this."""
+
+
 class WorkerDrained(msgspec.Struct, frozen=True, gc=False):
     """What the worker still runs; it finishes that."""
 
@@ -113,9 +123,10 @@ FlowReply: TypeAlias = (
     | StopFlowResult
     | FlowConfigAccepted
     | ContinueAsNewAccepted
+    | TimeTravelAccepted
 )
 ScheduleReply: TypeAlias = ScheduleAccepted | OccurrenceAccepted | BackfillAccepted
-Reply: TypeAlias = FlowReply | ScheduleReply | WorkerDrained
+Reply: TypeAlias = FlowReply | ScheduleReply | ForkOutdated | WorkerDrained
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):

@@ -7,7 +7,7 @@ but derived from that, so leaving and coming back change nothing that anybody co
 from collections.abc import Iterable
 
 from dexd.core.flow.parking import is_quiet, sleeps_until
-from dexd.core.flow.state import RunState, StepExecution
+from dexd.core.flow.state import RunState
 from dexd.core.flow.wakeups import wake_ups, wakes_at
 from dexd.core.ids import RunId
 from dexd.core.matching.dispatcher import Dispatcher
@@ -16,6 +16,7 @@ from dexd.core.runs import Runs
 from dexd.core.starts import Starts
 from dexd.core.sub_flow_desk import SubFlowDesk
 from dexd.core.sub_flows import SubFlowKey
+from dexd.core.turn import age_of
 
 
 class Parking:
@@ -67,8 +68,3 @@ class Parking:
             if at:
                 self._dispatcher.deadlines.arm((run.chain_id, step.step_execution_id), at)
         self._sub_flows.remember(run, waiting)
-
-
-def age_of(step: StepExecution) -> int:
-    """Orders Step executions by when they began to wait, for a worker or by a Wait."""
-    return step.ready_version if step.wait is None else step.wait_version

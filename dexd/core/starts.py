@@ -1,6 +1,6 @@
 """How runs come into being: whoever starts one, a client or the rules, it begins here."""
 
-from dexd.core.events import FlowContinued, FlowStarted
+from dexd.core.events import FlowContinued, FlowForked, FlowStarted
 from dexd.core.flow.decide_flow_retry import decide_flow_retry
 from dexd.core.flow.scheduling import decide_schedule
 from dexd.core.flow.state import RunState
@@ -44,6 +44,12 @@ class Starts:
         run = turn.begin(started, self._stream_ids.take())
         turn.record_silently(run, continued)
         self._runs.continue_(run)
+        return run
+
+    def fork(self, turn: Turn, started: FlowStarted, forked: FlowForked) -> RunState:
+        """Begin the run that goes on from an earlier point of its execution [TT-1]."""
+        run = self._open(turn, started)
+        turn.emit(run, forked)
         return run
 
     def _open(self, turn: Turn, started: FlowStarted) -> RunState:

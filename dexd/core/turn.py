@@ -24,7 +24,7 @@ from dexd.core.events import (
     WaitForCompleted,
 )
 from dexd.core.flow.evolve import evolve
-from dexd.core.flow.state import RunState
+from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.ids import TIMEOUT_HANDLER_ID, RunId, StepExecutionId, StreamId
 from dexd.core.outcome import Outcome, RecordedEvent, RecordedStreamEvent, Reply
 from dexd.core.rejections import Rejection
@@ -140,6 +140,17 @@ class Turn:
         """Have the Step execution's open call compared with its state."""
         self.touched[run.chain_id, step_execution_id] = run
 
+    def touch_all(self, run: RunState) -> None:
+        """Have the open calls of all its Step executions compared with their state, oldest wish first."""
+        for step in sorted(run.steps.values(), key=age_of):
+            self.touch(run, step.step_execution_id)
+
+    def revisit(self, run: RunState) -> None:
+        """Have everything of the run looked at again: open calls, Waits and completion."""
+        self.touch_all(run)
+        changes = self.waits.setdefault(run.run_id, WaitChanges(run))
+        changes.steps |= dict.fromkeys(step_id for step_id, step in run.steps.items() if step.wait is not None)
+
     def take_touched(self) -> dict[tuple[RunId, StepExecutionId], RunState]:
         """What was touched since the last time, in order."""
         touched, self.touched = self.touched, {}
@@ -187,6 +198,11 @@ class Turn:
         elif isinstance(event, WaitForCompleted | ExecuteCompleted | RpcCompleted):
             for _, channel, _ in event.messages:
                 changes.channels[channel] = None
+
+
+def age_of(step: StepExecution) -> int:
+    """Orders Step executions by when they began to wait, for a worker or by a Wait."""
+    return step.ready_version if step.wait is None else step.wait_version
 
 
 _WAIT_CHANGING = frozenset(

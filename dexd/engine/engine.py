@@ -45,6 +45,7 @@ from dexd.engine.ports import Abandon, BatchWriter, CallLater, Clock, Failpoint,
 from dexd.engine.reads import Reads
 from dexd.engine.run_cache import RunCache
 from dexd.engine.system import stopwatch_ms
+from dexd.engine.time_travels import TimeTravels
 from dexd.engine.timekeeper import Timekeeper
 from dexd.engine.waits import Waits
 from dexd.log.errors import LogError, LogFullError, LogUnavailableError
@@ -148,6 +149,7 @@ class Engine:
         self._live = self._load()
         pages = pages or InlinePages(log)
         self.reads = Reads(self, pages, HistoryReader(pages, config), self.waits, self._growth, clock)
+        self.time_travels = TimeTravels(self, pages, self.reads)
 
     def _load(self) -> LiveState:
         return LiveState(

@@ -12,7 +12,7 @@ from dexd.codec.event_codec import from_stored
 from dexd.codec.history_view import HistoryView
 from dexd.codec.views import HistoryEntry, HistoryPage
 from dexd.core.config import KernelConfig
-from dexd.core.events import FlowContinued
+from dexd.core.events import FlowContinued, FlowForked
 from dexd.core.flow.carrying import from_carried
 from dexd.core.flow.decide_roll_over import BEGINNING_EVENTS
 from dexd.core.ids import StepExecutionId
@@ -71,6 +71,12 @@ class HistoryReader:
             else:
                 first = middle
         return await self._outcome_in(streams[first], step)
+
+    async def fork_of(self, stream_id: int) -> FlowForked | None:
+        """How the run began, if it goes on from an earlier point of its execution [TT-1]."""
+        second = await self._pages.history(stream_id, BEGINNING_EVENTS, 1)
+        event = from_stored(second[0]).event if second else None
+        return event if isinstance(event, FlowForked) else None
 
     async def _is_past_at_beginning(self, stream_id: int, step: StepExecutionId) -> bool:
         """Whether the Step execution had ended before the run, which continues another one."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dexd.core.commands import Command, NoteSubFlow, ReachSubFlow, StartFlow
 from dexd.core.config import KernelConfig
 from dexd.core.effects import SubmitCommand
-from dexd.core.events import FlowClosed, FlowStarted, StepDispatched
+from dexd.core.events import FlowClosed, FlowForked, FlowStarted, StepDispatched
 from dexd.core.flow.state import RunState
 from dexd.core.flow.wakeups import WAKE_UP_EVENTS
 from dexd.core.ids import StreamId
@@ -211,6 +211,8 @@ class LiveState:
             self._run_started(event)
         elif type(event) is FlowClosed:
             self._run_closed(recorded.stream_id)
+        elif type(event) is FlowForked:
+            self._timers.run_started(self.runs.of_stream(recorded.stream_id), self._commits.open)
         else:
             run = self.runs.of_stream(recorded.stream_id)
             if type(event) in WAKE_UP_EVENTS or type(event) is StepDispatched:
@@ -243,5 +245,5 @@ class LiveState:
             self._waits.run_followed(run, following)
 
 
-_FOLLOWED = WAKE_UP_EVENTS | {FlowStarted, FlowClosed}
+_FOLLOWED = WAKE_UP_EVENTS | {FlowStarted, FlowClosed, FlowForked}
 """Events after which something derived may have to change; nothing else costs more than this look."""

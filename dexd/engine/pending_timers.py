@@ -37,7 +37,7 @@ class PendingTimers:
         return stream_id in self._rows
 
     def run_started(self, run: RunState, batch: OpenBatch) -> None:
-        """A run began that waits before its start Step, has a limited time, or continues another one."""
+        """A run began that waits before its start Step, has a limited time, or takes over from another one."""
         for step_id, _ in wake_ups(run):
             self.may_move(run, step_id, batch)
 

@@ -189,7 +189,7 @@ class Reads:
         elif (refusal := refuse_closed(run)) is not None:
             self._decided.reveal(on_answer, refusal)
         elif run.is_past(step):
-            self._read_later(partial(self._past_step, run, step), on_answer)
+            self.read_later(partial(self._past_step, run, step), on_answer)
         elif query.wait_ms == 0:
             self._decided.reveal(on_answer, StepWait(None))
         elif self._decided.stopping is not None:
@@ -223,7 +223,7 @@ class Reads:
 
     def list_flows(self, query: ListQuery, on_answer: OnAnswer[ListPage]) -> None:
         """Tell the latest runs of executions, newest start first; sees every acknowledged write [SEARCH-7]."""
-        self._read_later(partial(self._list, query), on_answer)
+        self.read_later(partial(self._list, query), on_answer)
 
     def history(self, query: HistoryQuery, on_answer: OnAnswer[HistoryPage]) -> None:
         """Tell a page of a run's history [HIST-5]."""
@@ -231,7 +231,7 @@ class Reads:
         if isinstance(run, Rejection):
             self._decided.reveal(on_answer, run)
         else:
-            self._read_later(partial(self._page_of, run, query.from_event_id, query.limit), on_answer)
+            self.read_later(partial(self._page_of, run, query.from_event_id, query.limit), on_answer)
 
     async def watch_history(self, query: WatchQuery) -> AsyncIterator[HistoryEntry | Rejection]:
         """Tell the history as it grows, until the run is closed, or with it its execution; a refusal is the last item.
@@ -268,7 +268,7 @@ class Reads:
 
     async def _page(self, run: RunState, version: int, limit: int) -> HistoryPage | Rejection:
         answered: asyncio.Future[HistoryPage | Rejection] = asyncio.get_running_loop().create_future()
-        self._read_later(partial(self._page_of, run, version, limit), partial(_resolve, answered))
+        self.read_later(partial(self._page_of, run, version, limit), partial(_resolve, answered))
         return await answered
 
     async def _page_of(self, run: RunState, version: int, limit: int) -> HistoryPage | Rejection:
@@ -280,14 +280,28 @@ class Reads:
         streams: Sequence[int] = (run.stream_id,)
         if run.chain_id != run.run_id:
             streams = await self._pages.chain_streams(run.chain_id)
-        return StepWait(await self._history.step_outcome(streams, step))
+        while (outcome := await self._history.step_outcome(streams, step)) is None:
+            streams = await self._streams_before_fork(run, streams[0])
+            if not streams:
+                break
+        return StepWait(outcome)
+
+    async def _streams_before_fork(self, run: RunState, stream_id: int) -> Sequence[int]:
+        """Runs that led to the point at which the run of that stream was forked, oldest first; none if it was not."""
+        forked = await self._history.fork_of(stream_id)
+        rows = () if forked is None else await self._pages.run_rows(run.flow_id)
+        for row in rows:
+            if forked is not None and row.run_id == forked.from_run_id:
+                streams = await self._pages.chain_streams(row.chain_id or row.run_id)
+                return [stream for stream in streams if stream <= row.stream_id]
+        return ()
 
     async def _list(self, query: ListQuery) -> ListPage:
         rows = await self._pages.runs(query.selection, query.limit + 1)
         shown = rows[: query.limit]
         return ListPage(tuple(map(summary_of_row, shown)), shown[-1].row.stream_id if len(rows) > len(shown) else 0)
 
-    def _read_later(self, read: Callable[[], Coroutine[Any, Any, View | Rejection]], on_answer: OnAnswer[View]) -> None:
+    def read_later(self, read: Callable[[], Coroutine[Any, Any, View | Rejection]], on_answer: OnAnswer[View]) -> None:
         """Read the log off the loop, once everything decided so far is in it."""
 
         def begin(settled: Rejection | None) -> None:

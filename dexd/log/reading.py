@@ -51,6 +51,10 @@ class LogPages(Protocol):
         """As `EventLog.chain_streams`."""
         ...
 
+    async def run_rows(self, flow_id: str) -> Sequence[RunRow]:
+        """As `EventLog.run_rows`."""
+        ...
+
 
 class SqlitePages:
     """Pages from a file."""
@@ -105,6 +109,9 @@ class SqlitePages:
     async def chain_streams(self, chain_id: str) -> Sequence[int]:
         return [stream_id for (stream_id,) in await self._rows(queries.CHAIN_STREAMS, {"chain_id": chain_id})]
 
+    async def run_rows(self, flow_id: str) -> Sequence[RunRow]:
+        return [RunRow(*row) for row in await self._rows(queries.RUN_ROWS, (flow_id,))]
+
     async def __aenter__(self) -> Self:
         await self.open()
         return self
@@ -151,3 +158,6 @@ class InlinePages:
 
     async def chain_streams(self, chain_id: str) -> Sequence[int]:
         return self._log.chain_streams(chain_id)
+
+    async def run_rows(self, flow_id: str) -> Sequence[RunRow]:
+        return self._log.run_rows(flow_id)

@@ -9,7 +9,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from dexd.core import commands as c
 from dexd.core.config import INLINE_VALUE_BYTES_MAX, KernelConfig
-from dexd.core.ids import CallerId, FlowId, StreamNumber, WorkerId
+from dexd.core.forks.plan import ForkPlan
+from dexd.core.forks.selectors import Selector
+from dexd.core.ids import CallerId, FlowId, RequestId, RunId, StreamNumber, WorkerId
+from dexd.core.outcome import TimeTravelAccepted
 from dexd.core.values import (
     Decision,
     IdReusePolicy,
@@ -27,6 +30,7 @@ from tests.support.builders import (
     FLOW_TYPE,
     PROCEED,
     SKIP,
+    T0,
     abandon,
     accept,
     all_of,
@@ -59,6 +63,7 @@ from tests.support.builders import (
     waits,
 )
 from tests.support.deletion_builders import delete_message
+from tests.support.forks import BEGINNING, at_step, at_time, at_type, execution_log, preparation
 
 LARGE = b"x" * (INLINE_VALUE_BYTES_MAX + 1)
 CONFIG = KernelConfig(max_concurrent_tasks_cap=256)
@@ -116,6 +121,14 @@ decisions: st.SearchStrategy[Decision] = st.one_of(
 )
 publications = st.lists(st.tuples(channels, st.just(b"m")), max_size=2).map(tuple)
 failures = st.sampled_from([failure(), failure(non_retryable=True), failure(retry_after_ms=2_500)])
+
+
+selectors: st.SearchStrategy[Selector] = st.one_of(
+    st.just(BEGINNING),
+    st.integers(T0, T0 + 20_000).map(at_time),
+    st.sampled_from("AB").map(at_type),
+    st.builds(at_step, st.sampled_from(["A-1", "B-1", "A-2"]), st.sampled_from([Method.WAIT_FOR, Method.EXECUTE])),
+)
 
 
 class KernelMachine(RuleBasedStateMachine):
@@ -204,6 +217,19 @@ class KernelMachine(RuleBasedStateMachine):
             caller = list(self.world.callers)[pick % len(self.world.callers)]
             del self.world.callers[caller]
             self.world.do(abandon(caller))
+
+    @rule(flow_id=flow_ids, selector=selectors, is_dropping_writes=st.booleans())
+    def time_travel(self, flow_id: str, selector: Selector, is_dropping_writes: bool) -> None:
+        if self.world.kernel.run(FlowId(flow_id)) is None:
+            return
+        name = self._fresh()
+        run_id = RunId(f"fork-{name}")
+        log = execution_log(self.world.streams.values(), flow_id)
+        plan = log.answer(
+            preparation(log, selector, run_id=run_id, flow_id=flow_id, is_dropping_writes=is_dropping_writes).plan()
+        )
+        outcome = self.world.do(c.TimeTravel(FlowId(flow_id), run_id, "", RequestId(name), b"", plan))
+        assert (outcome.reply == TimeTravelAccepted(run_id)) is isinstance(plan, ForkPlan)
 
     # ---- workers come and go ----
 

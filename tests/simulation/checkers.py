@@ -17,6 +17,7 @@ from tests.simulation.families import check_families, check_parents
 from tests.simulation.requests import Acknowledged
 from tests.simulation.retention import KeptLog
 from tests.simulation.server import SimulatedServer
+from tests.simulation.travels import check_travels
 from tests.simulation.vaults import check_takes, check_vault
 
 ENDS_OF_DELIVERIES = (
@@ -28,7 +29,7 @@ ENDS_OF_DELIVERIES = (
     e.ExecuteFailed,
 )
 
-ALLOWED_AFTER_CLOSE = (e.StaleResultRejected,)
+ALLOWED_AFTER_CLOSE = (e.StaleResultRejected, e.FlowReopened)
 
 
 def check_all(server: SimulatedServer, acknowledged: Sequence[Acknowledged], world: str) -> None:
@@ -215,5 +216,6 @@ def check_acknowledged(histories: dict[int, list[RecordedEvent]], told: Acknowle
         runs.setdefault(state.flow_id, []).append(state)
     check_endings(runs, told, world)
     check_families(runs, told, world)
+    check_travels(runs, told, world)
     for flow_id in told.kept:
         check_takes(runs[flow_id][-1], told, f"{world}: {flow_id}")

@@ -11,6 +11,7 @@ from tests.simulation.families import drive_family
 from tests.simulation.faults import Faults
 from tests.simulation.requests import Acknowledged, Requests, start_plan
 from tests.simulation.server import SimulatedServer
+from tests.simulation.travels import drive_traveller
 from tests.simulation.vaults import drive_vault
 
 
@@ -30,7 +31,16 @@ class SimulatedClient:
     async def work(self, flows: int) -> None:
         """Drive some Flows, several at once."""
         kinds = [self._chain, self._gate, self._fan, self._doomed, self._inbox]
-        kinds += [self._race, self._drain, self._late, self._again, self._ledger, self._family, self._vault]
+        kinds += [
+            self._race,
+            self._drain,
+            self._late,
+            self._again,
+            self._ledger,
+            self._family,
+            self._vault,
+            self._traveller,
+        ]
         drives = []
         for index in range(flows):
             kind = self._random.choice(kinds)
@@ -78,6 +88,9 @@ class SimulatedClient:
 
     async def _vault(self, flow_id: str) -> None:
         await drive_vault(self._requests, self._random, flow_id)
+
+    async def _traveller(self, flow_id: str) -> None:
+        await drive_traveller(self._requests, self._random, flow_id)
 
     async def _drain(self, flow_id: str) -> None:
         """Producers race a Flow that closes when there is nothing left: a message is consumed or refused [DEC-5]."""

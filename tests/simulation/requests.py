@@ -5,18 +5,25 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
+from typing import TypeAlias
 
 from dexd.codec.step_plans import plan_of_descriptor
+from dexd.codec.time_travel_requests import TimeTravelQuery
 from dexd.core.commands import InvokeRpc, PublishMessages, SetAttribute, StartFlow, StopFlow
+from dexd.core.forks.selectors import Selector
 from dexd.core.ids import CallerId, FlowId, RequestId, RunId
-from dexd.core.outcome import PublishAccepted, Reply, StartFlowAccepted, StopFlowResult
+from dexd.core.outcome import PublishAccepted, Reply, StartFlowAccepted, StopFlowResult, TimeTravelAccepted
 from dexd.core.rejections import Code, Rejection
 from dexd.core.terms import FlowTerms
 from dexd.core.values import FlowStatus, StepPlan, StopType
+from dexd.engine.engine import Engine
+from dexd.engine.ports import OnAnswer
 from tests.simulation import programs
 from tests.simulation.answers import value
 from tests.simulation.faults import Faults
 from tests.simulation.server import SimulatedServer
+
+Request: TypeAlias = StartFlow | PublishMessages | SetAttribute | StopFlow | TimeTravelQuery
 
 PATIENCE_SECONDS = 8.0
 """How long a client waits for a reply before it repeats the request."""
@@ -49,6 +56,8 @@ class Acknowledged:
     """Flow ID to who was answered that it took which messages."""
     takes_refused: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """Flow ID to who was told that not all of its messages are there."""
+    forks: dict[str, list[str]] = field(default_factory=dict)
+    """Flow ID to the runs that time travel began."""
     attempts: dict[str, int] = field(default_factory=dict)
     """Flow ID to the runs that its retry policy allows [START-8]."""
 
@@ -122,6 +131,26 @@ class Requests:
             raise AssertionError(f"stop of {flow_id} was refused: {reply}")
         self.acknowledged.stops[flow_id] = reply.status
 
+    def now(self) -> int:
+        """Server time, or that of the last commit while the server is away."""
+        clock = self._server.clock
+        return self._server.log.last_at if clock is None else clock.now()
+
+    async def travel(self, flow_id: str, selector: Selector) -> None:
+        """Send the latest execution back to a point, if there is such a point."""
+        request_id = self._new_request()
+        digest = _digest(repr(selector))
+
+        def make() -> TimeTravelQuery:
+            run_id = RunId(f"fork-{self._number}-{self._random.getrandbits(64):016x}")
+            return TimeTravelQuery(FlowId(flow_id), run_id, selector, "simulated", False, request_id, digest)
+
+        reply = await self._insist(make)
+        if isinstance(reply, TimeTravelAccepted):
+            self.acknowledged.forks.setdefault(flow_id, []).append(reply.run_id)
+        elif not isinstance(reply, Rejection) or reply.code is not Code.TIME_TRAVEL_POINT_NOT_FOUND:
+            raise AssertionError(f"time travel of {flow_id} was refused: {reply}")
+
     async def invoke(
         self,
         flow_id: str,
@@ -176,9 +205,7 @@ class Requests:
             await asyncio.sleep(0.5)
         return None
 
-    async def _insist(
-        self, make: Callable[[], StartFlow | PublishMessages | SetAttribute | StopFlow]
-    ) -> Reply | Rejection:
+    async def _insist(self, make: Callable[[], Request]) -> Reply | Rejection:
         """Send the request until it is answered; the request ID makes the repeats harmless [GEN-8]."""
         while True:
             reply = await self._try(make())
@@ -186,7 +213,7 @@ class Requests:
                 return reply
             await asyncio.sleep(self._random.uniform(0.2, 1.5))
 
-    async def _try(self, command: StartFlow | PublishMessages | SetAttribute | StopFlow) -> Reply | Rejection | None:
+    async def _try(self, command: Request) -> Reply | Rejection | None:
         await asyncio.sleep(self._random.uniform(0.0002, 0.004))
         if self._server.fatal is not None:
             raise AssertionError(f"the engine stopped: {self._server.fatal!r}") from self._server.fatal
@@ -195,14 +222,14 @@ class Requests:
         if engine is None or (lost and self._random.random() < 0.5):
             return None
         if self._random.random() < self.faults.duplicate_request:
-            engine.request(command, lambda _: None)
+            _submit(engine, command, lambda _: None)
         reply = asyncio.get_running_loop().create_future()
 
         def take(answer: Reply | Rejection) -> None:
             if self._server.engine is engine and not reply.done():
                 reply.set_result(answer)
 
-        engine.request(command, take)
+        _submit(engine, command, take)
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 answered: Reply | Rejection = await reply
@@ -213,6 +240,13 @@ class Requests:
     def _new_request(self) -> RequestId:
         self._count += 1
         return RequestId(f"client-{self._number}-{self._count}")
+
+
+def _submit(engine: Engine, request: Request, take: OnAnswer[Reply]) -> None:
+    if isinstance(request, TimeTravelQuery):
+        engine.time_travels.begin(request, take)
+    else:
+        engine.request(request, take)
 
 
 def start_plan(flow_type: str, encoded: bytes) -> StepPlan:

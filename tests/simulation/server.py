@@ -207,7 +207,9 @@ class SimulatedServer:
         self._writer.is_dead = True
         if self._retention is not None:
             self._retention.die()
-        self.engine = None
+        # Nobody hears of what it was about to do; tasks of its own would outlive it here.
+        dead, self.engine = self.engine, None
+        dead.close()
         self._on_crash()
 
     def calm(self, faults: Faults) -> None:

@@ -137,7 +137,8 @@ class Then:
     """What came of the command."""
 
     def __init__(self, before: Given, outcomes: Sequence[Outcome]) -> None:
-        self._given = before
+        self.given = before
+        """The kernel after it."""
         self.events = [recorded.event for outcome in outcomes for recorded in outcome.events]
         self.effects = [effect for outcome in outcomes for effect in outcome.effects]
         self.reply = outcomes[-1].reply
@@ -156,19 +157,19 @@ class Then:
         _check_equal(self.effects, effects)
         assert self.reply == reply, f"replied {self.reply}, not {reply}"
         if next_deadline is not ...:
-            found = self._given.next_deadline
+            found = self.given.next_deadline
             assert found == next_deadline, f"next deadline is {found}, not {next_deadline}"
-        return self._given
+        return self.given
 
     def then_events(self, *events: Event | Like) -> "Given":
         """Exactly these events, whatever else is owed; for rules that are about history only."""
         _check_equal(self.events, events)
-        return self._given
+        return self.given
 
     def then_effects(self, *effects: Any) -> "Given":
         """Exactly these effects, whatever is recorded; for rules that are about deliveries only."""
         _check_equal(self.effects, effects)
-        return self._given
+        return self.given
 
     def then_rejected(self, code: Code, **fields: str) -> "Given":
         """Refused with the code and at least these fields, and nothing stored [GEN-2]."""
@@ -177,7 +178,7 @@ class Then:
         assert fields.items() <= self.reply.fields.items()
         assert not self.events
         assert not self.effects
-        return self._given
+        return self.given
 
 
 def _check_equal(found: Sequence[Any], expected: Iterable[Any]) -> None:

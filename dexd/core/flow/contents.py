@@ -91,6 +91,7 @@ def unwatch(state: RunState, step: StepExecution) -> None:
 def remember(state: RunState, record: RequestRecord, at: int) -> None:
     """Keep a request's answer, and forget what is too old or too many [RPC-12]."""
     requests = state.requests
+    requests.pop(record.request_id, None)  # applied again after a time travel, it is the newest one [TT-5]
     requests[record.request_id] = RememberedRequest(record, at)
     # Two per insertion keeps up with any rate: the oldest leave first, and one enters at a time.
     for request_id in list(islice(requests, 2)):

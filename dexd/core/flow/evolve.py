@@ -22,7 +22,13 @@ from dexd.core.flow.contents import (
     watched_channels,
     write,
 )
-from dexd.core.flow.execution_folds import flow_config_updated, flow_continued, flow_retried
+from dexd.core.flow.execution_folds import (
+    flow_config_updated,
+    flow_continued,
+    flow_forked,
+    flow_reopened,
+    flow_retried,
+)
 from dexd.core.flow.failure_folds import note_failure
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
 from dexd.core.flow.sub_flow_folds import install_sub_flows, show_sub_flows, sub_flow_closed, sub_flow_started
@@ -385,6 +391,8 @@ _FOLDS: dict[type[e.Event], Callable[[RunState, Any, int], None]] = {
     e.FlowConfigUpdated: flow_config_updated,
     e.FlowRetried: flow_retried,
     e.FlowContinued: flow_continued,
+    e.FlowForked: flow_forked,
+    e.FlowReopened: flow_reopened,
     e.StaleResultRejected: _no_change,
     e.FlowClosed: _flow_closed,
 }

@@ -22,6 +22,22 @@ def flow_continued(state: RunState, event: e.FlowContinued, at: int) -> None:
         remember(state, event.request, at)
 
 
+def flow_forked(state: RunState, event: e.FlowForked, at: int) -> None:
+    """Go on where the execution stood at the point, in the time that the new run has [TT-4, TIME-4]."""
+    timeout_at = state.timeout_at
+    take_over(state, from_carried(event.carried))
+    state.timeout_at = timeout_at
+    state.message_base = event.message_base
+    for record, applied_at in event.requests:
+        remember(state, record, applied_at)
+    remember(state, event.request, at)
+
+
+def flow_reopened(state: RunState, event: e.FlowReopened, at: int) -> None:  # noqa: ARG001 - a fold
+    """Whoever follows the execution finds the run with which it goes on [WAITAPI-2]."""
+    state.next_run_id = event.next_run_id
+
+
 def flow_retried(state: RunState, event: e.FlowRetried, at: int) -> None:  # noqa: ARG001 - a fold
     """Take over what outlives the failed run before [START-8]."""
     state.flow_attempt = event.attempt

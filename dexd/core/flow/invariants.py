@@ -164,7 +164,7 @@ class _HistoryCheck:
             yield f"version {expected} is missing [HIST-2]"
         if recorded.at < self._at:
             yield f"at {recorded.at}, before {self._at} [TIMER-6]"
-        if self._state is not None and not self._state.is_open and type(recorded.event) is not e.StaleResultRejected:
+        if self._state is not None and not self._state.is_open and type(recorded.event) not in _AFTER_THE_END:
             yield f"after the Flow was {self._state.status.name} [FLOW-8]"
 
     def _result_faults(self, event: e.Event) -> Iterator[str]:
@@ -213,6 +213,9 @@ class _HistoryCheck:
                     if message_id in self._consumed:
                         yield f"message {message_id} was consumed before [INV-6]"
                     self._consumed[message_id] = None
+
+
+_AFTER_THE_END = (e.StaleResultRejected, e.FlowReopened)
 
 
 def _published_ids(event: e.Event) -> Iterable[str]:

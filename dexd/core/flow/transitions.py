@@ -67,10 +67,13 @@ STEP_TRANSITIONS: tuple[StepTransition, ...] = (
     *(StepTransition(phase, e.FlowClosed, None) for phase in (_RUNNING, _BACKOFF)),
     *(StepTransition(phase, e.FlowClosed, None, "CONTINUED_AS_NEW") for phase in (_READY, _WAITING)),
     *(StepTransition(None, e.FlowContinued, phase, f"was {phase.name}") for phase in StepPhase),
+    *(StepTransition(None, e.FlowForked, phase, f"was {phase.name}") for phase in (_READY, _BACKOFF, _WAITING)),
+    StepTransition(None, e.FlowForked, _READY, "was RUNNING"),
 )
 """FlowClosed ends what is left: handlers that run, and the Step whose failure closed the Flow. All others were canceled
 by events of their own just before it. At a roll-over it takes every Step out of its run, and FlowContinued puts it into
-the next one as it was [ROLL-3]."""
+the next one as it was [ROLL-3]. FlowForked puts those of an earlier point into a run of its own; whoever had a worker
+there wants one again [TT-4]."""
 
 FLOW_TRANSITIONS: tuple[FlowTransition, ...] = (
     FlowTransition(None, e.FlowStarted, FlowStatus.RUNNING),
@@ -89,6 +92,7 @@ ANY_PHASE_EVENTS: tuple[type[e.Event], ...] = (
     e.RpcCompleted,
     e.FlowConfigUpdated,
     e.FlowRetried,
+    e.FlowReopened,
     e.SubFlowStarted,
     e.StaleResultRejected,
 )

@@ -188,12 +188,15 @@ class RpcDesk:
     def flow_closed(self, turn: Turn, run: RunState) -> None:
         """[RPC-9] Calls in flight when their Flow closes are answered so; those still queued may yet read it.
 
-        A run that failed and is followed by another is not worth reading: there all of them are answered.
+        A run that is followed by another is not worth reading: there all of them are answered.
         """
         for call in list(self._by_chain.get(run.chain_id, {}).values()):
             if call.is_delivered or run.next_run_id or _needs_active_flow(_rpc(call).command):
                 self._dispatcher.cancel_delivery(turn, call, "FLOW_CLOSED")
-                message = f"Flow {run.flow_id!r} became {run.status.name} while RPC {call.name!r} was in flight"
+                what = f"became {run.status.name}"
+                if run.next_run_id:
+                    what = f"went on in run {run.next_run_id}, by Flow retry or time travel,"
+                message = f"Flow {run.flow_id!r} {what} while RPC {call.name!r} was in flight"
                 fields = {"flow_id": run.flow_id, "status": run.status.name, "rpc": call.name}
                 self._finish(turn, call, Rejection(Code.FLOW_NOT_ACTIVE, message, fields))
 

@@ -1852,3 +1852,92 @@ class StopFlowReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StopFlowReply: _TypeAlias = StopFlowReply  # noqa: Y015
+
+@_typing.final
+class TimeTravelRequest(_message.Message):
+    """Exactly the fields that the type needs may be present [TT-3]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FLOW_ID_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
+    HISTORY_EVENT_TIME_FIELD_NUMBER: _builtins.int
+    STEP_TYPE_FIELD_NUMBER: _builtins.int
+    STEP_EXECUTION_ID_FIELD_NUMBER: _builtins.int
+    STEP_METHOD_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    SKIP_WRITES_REAPPLY_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    flow_id: _builtins.str
+    """The Flow ID."""
+    type: _builtins.int
+    """0 = BEGINNING, 1 = HISTORY_EVENT_TIME, 2 = STEP_TYPE, 3 = STEP_EXECUTION_ID."""
+    history_event_time: _builtins.int
+    """HISTORY_EVENT_TIME: the first event at or after this instant and all later ones are undone."""
+    step_type: _builtins.str
+    """STEP_TYPE: the latest execution of this Step is redone."""
+    step_execution_id: _builtins.str
+    """STEP_EXECUTION_ID: this Step execution is redone."""
+    step_method: _builtins.int
+    """STEP_EXECUTION_ID: 1 = from its wait_for, 2 = from its execute."""
+    reason: _builtins.str
+    """Why; shown in history."""
+    skip_writes_reapply: _builtins.bool
+    """External writes after the point are dropped instead of applied again [TT-5]."""
+    request_id: _builtins.str
+    """Repeats with the same ID and content get the first answer; empty makes the server mint one."""
+    def __init__(
+        self,
+        *,
+        flow_id: _builtins.str = ...,
+        type: _builtins.int = ...,
+        history_event_time: _builtins.int | None = ...,
+        step_type: _builtins.str | None = ...,
+        step_execution_id: _builtins.str | None = ...,
+        step_method: _builtins.int | None = ...,
+        reason: _builtins.str = ...,
+        skip_writes_reapply: _builtins.bool = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_history_event_time", b"_history_event_time", "_step_execution_id", b"_step_execution_id", "_step_method", b"_step_method", "_step_type", b"_step_type", "history_event_time", b"history_event_time", "step_execution_id", b"step_execution_id", "step_method", b"step_method", "step_type", b"step_type"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_history_event_time", b"_history_event_time", "_step_execution_id", b"_step_execution_id", "_step_method", b"_step_method", "_step_type", b"_step_type", "flow_id", b"flow_id", "history_event_time", b"history_event_time", "reason", b"reason", "request_id", b"request_id", "skip_writes_reapply", b"skip_writes_reapply", "step_execution_id", b"step_execution_id", "step_method", b"step_method", "step_type", b"step_type", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__history_event_time: _TypeAlias = _typing.Literal["history_event_time"]  # noqa: Y015
+    _WhichOneofArgType__history_event_time: _TypeAlias = _typing.Literal["_history_event_time", b"_history_event_time"]  # noqa: Y015
+    _WhichOneofReturnType__step_execution_id: _TypeAlias = _typing.Literal["step_execution_id"]  # noqa: Y015
+    _WhichOneofArgType__step_execution_id: _TypeAlias = _typing.Literal["_step_execution_id", b"_step_execution_id"]  # noqa: Y015
+    _WhichOneofReturnType__step_method: _TypeAlias = _typing.Literal["step_method"]  # noqa: Y015
+    _WhichOneofArgType__step_method: _TypeAlias = _typing.Literal["_step_method", b"_step_method"]  # noqa: Y015
+    _WhichOneofReturnType__step_type: _TypeAlias = _typing.Literal["step_type"]  # noqa: Y015
+    _WhichOneofArgType__step_type: _TypeAlias = _typing.Literal["_step_type", b"_step_type"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__history_event_time) -> _WhichOneofReturnType__history_event_time | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__step_execution_id) -> _WhichOneofReturnType__step_execution_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__step_method) -> _WhichOneofReturnType__step_method | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__step_type) -> _WhichOneofReturnType__step_type | None: ...
+
+Global___TimeTravelRequest: _TypeAlias = TimeTravelRequest  # noqa: Y015
+
+@_typing.final
+class TimeTravelReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run with which the execution goes on."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TimeTravelReply: _TypeAlias = TimeTravelReply  # noqa: Y015

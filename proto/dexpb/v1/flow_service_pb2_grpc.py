@@ -134,6 +134,11 @@ class FlowServiceStub:
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.StopFlowRequest.SerializeToString,
                 response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.StopFlowReply.FromString,
                 _registered_method=True)
+        self.TimeTravel = channel.unary_unary(
+                '/dexpb.v1.FlowService/TimeTravel',
+                request_serializer=dexpb_dot_v1_dot_flow__service__pb2.TimeTravelRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.TimeTravelReply.FromString,
+                _registered_method=True)
         self.Session = channel.stream_stream(
                 '/dexpb.v1.FlowService/Session',
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.ClientBatch.SerializeToString,
@@ -284,6 +289,13 @@ class FlowServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TimeTravel(self, request, context):
+        """Begins a run that goes on from an earlier point of the latest execution, open or closed [TT-1].
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Session(self, request_iterator, context):
         """Many of the calls above over one stream: one message carries every request that was ready when the transport was
         free. Requests are independent; replies come back in any order.
@@ -394,6 +406,11 @@ def add_FlowServiceServicer_to_server(servicer, server):
                     servicer.StopFlow,
                     request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.StopFlowRequest.FromString,
                     response_serializer=dexpb_dot_v1_dot_flow__service__pb2.StopFlowReply.SerializeToString,
+            ),
+            'TimeTravel': grpc.unary_unary_rpc_method_handler(
+                    servicer.TimeTravel,
+                    request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.TimeTravelRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_flow__service__pb2.TimeTravelReply.SerializeToString,
             ),
             'Session': grpc.stream_stream_rpc_method_handler(
                     servicer.Session,
@@ -941,6 +958,33 @@ class FlowService:
             '/dexpb.v1.FlowService/StopFlow',
             dexpb_dot_v1_dot_flow__service__pb2.StopFlowRequest.SerializeToString,
             dexpb_dot_v1_dot_flow__service__pb2.StopFlowReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TimeTravel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.FlowService/TimeTravel',
+            dexpb_dot_v1_dot_flow__service__pb2.TimeTravelRequest.SerializeToString,
+            dexpb_dot_v1_dot_flow__service__pb2.TimeTravelReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -76,6 +76,8 @@ class FlowServiceStub:
     """Continues an active Flow by a new run, as when its run has too many events; nothing is disturbed [ROLL-2]."""
     StopFlow: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.StopFlowRequest, _flow_service_pb2.StopFlowReply]
     """Ends a Flow with a definite winner [STOP-1, STOP-2]."""
+    TimeTravel: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.TimeTravelRequest, _flow_service_pb2.TimeTravelReply]
+    """Begins a run that goes on from an earlier point of the latest execution, open or closed [TT-1]."""
     Session: _grpc.StreamStreamMultiCallable[_flow_service_pb2.ClientBatch, _flow_service_pb2.ServerBatch]
     """Many of the calls above over one stream: one message carries every request that was ready when the transport was
     free. Requests are independent; replies come back in any order.
@@ -124,6 +126,8 @@ class FlowServiceAsyncStub(FlowServiceStub):
     """Continues an active Flow by a new run, as when its run has too many events; nothing is disturbed [ROLL-2]."""
     StopFlow: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.StopFlowRequest, _flow_service_pb2.StopFlowReply]  # type: ignore[assignment]
     """Ends a Flow with a definite winner [STOP-1, STOP-2]."""
+    TimeTravel: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.TimeTravelRequest, _flow_service_pb2.TimeTravelReply]  # type: ignore[assignment]
+    """Begins a run that goes on from an earlier point of the latest execution, open or closed [TT-1]."""
     Session: _aio.StreamStreamMultiCallable[_flow_service_pb2.ClientBatch, _flow_service_pb2.ServerBatch]  # type: ignore[assignment]
     """Many of the calls above over one stream: one message carries every request that was ready when the transport was
     free. Requests are independent; replies come back in any order.
@@ -289,6 +293,14 @@ class FlowServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_flow_service_pb2.StopFlowReply, _abc.Awaitable[_flow_service_pb2.StopFlowReply]]:
         """Ends a Flow with a definite winner [STOP-1, STOP-2]."""
+
+    @_abc_1.abstractmethod
+    def TimeTravel(
+        self,
+        request: _flow_service_pb2.TimeTravelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_flow_service_pb2.TimeTravelReply, _abc.Awaitable[_flow_service_pb2.TimeTravelReply]]:
+        """Begins a run that goes on from an earlier point of the latest execution, open or closed [TT-1]."""
 
     @_abc_1.abstractmethod
     def Session(

@@ -33,6 +33,7 @@ from dexd.core.outcome import (
     SkipTimerResult,
     StartFlowAccepted,
     StopFlowResult,
+    TimeTravelAccepted,
 )
 from dexd.core.values import Completion, FlowErrorType, FlowStatus, SkipOutcome, StepOutcome
 from dexd.core.values import Message as Queued
@@ -64,6 +65,7 @@ FAILED = FlowSummary(
         (ContinueAsNewAccepted(RunId("r2")), pb.TriggerContinueAsNewReply(run_id="r2")),
         (FlowConfigAccepted(), pb.UpdateFlowConfigReply()),
         (SkipTimerResult(SkipOutcome.REMEMBERED), pb.SkipTimerReply(outcome="REMEMBERED")),
+        (TimeTravelAccepted(RunId("r")), pb.TimeTravelReply(run_id="r")),
         (StopFlowResult(True, FlowStatus.CANCELED), pb.StopFlowReply(outcome="APPLIED", status="CANCELED")),
         (StopFlowResult(False, FlowStatus.COMPLETED), pb.StopFlowReply(outcome="ALREADY_CLOSED", status="COMPLETED")),
     ],

@@ -323,6 +323,19 @@ def test_run_that_continues_another_one_shows_what_it_began_with() -> None:
     assert (result["context"]["duration_ms"], result["input"]["snapshot_version"]) == (1, 0)
 
 
+def test_fork_is_shown_with_an_outline_of_the_state_that_it_carries() -> None:
+    """[TT-1, HIST-2] Both runs are linked: where it came from, and where the closed run goes on."""
+    [_, (_, ended), (_, reopened)] = shown(
+        STARTED, e.FlowClosed(FlowStatus.COMPLETED), e.FlowReopened(RunId("next"), "why")
+    )
+    assert (ended["status"], reopened) == ("COMPLETED", {"next_run_id": "next", "reason": "why"})
+    carried = to_carried(evolve(None, RecordedEvent(StreamId(1), 1, 1, STARTED)))
+    [_, (kind, forked)] = shown(STARTED, e.FlowForked(RunId("a"), 1, RunId("b"), RunId("a"), 7, carried, REQUEST))
+    assert (kind, forked["from_run_id"], forked["from_event_id"]) == ("FlowForked", "a", 1)
+    assert (forked["carried"]["events"], forked["carried"]["steps"]) == (1, [])
+    assert "requests" not in forked
+
+
 def test_result_of_a_child_is_shown_with_what_execute_worked_on() -> None:
     """[HIST-4, SUB-5]"""
     child = SubFlowPlan("Child", StepPlan("C", b"1", has_wait_for=False))

@@ -18,6 +18,7 @@ from dexd.core.flow.transitions import (
     is_flow_transition,
     is_step_transition,
 )
+from dexd.core.forks.plan import fork_point
 from dexd.core.ids import FlowId, MessageId, RequestId, RunId, StepExecutionId, StreamId, WorkerId
 from dexd.core.outcome import RecordedEvent
 from dexd.core.sub_flows import SubFlowPlan
@@ -99,6 +100,7 @@ EXAMPLES: dict[tuple[type[e.Event], str], e.Event] = {
     (e.SubFlowStarted, ""): e.SubFlowStarted(STEP, 0, FlowId("sys:sub:f/Work-1/0"), RunId("child")),
     (e.SubFlowClosed, ""): e.SubFlowClosed(STEP, 0, SubFlowResult(FlowId("sys:sub:f/Work-1/0"), FlowStatus.FAILED)),
     (e.FlowRetried, ""): e.FlowRetried(2, RunId("before"), RunId("first"), 900, 7),
+    (e.FlowReopened, ""): e.FlowReopened(RunId("next")),
     (e.StaleResultRejected, ""): e.StaleResultRejected(STEP, Method.EXECUTE, 1, 1, WORKER, "STALE"),
 }
 
@@ -117,6 +119,10 @@ def folded(events: Sequence[e.Event]) -> RunState:
 for carried_phase in StepPhase:
     carried = to_carried(folded(REACHED[carried_phase]))
     EXAMPLES[e.FlowContinued, f"was {carried_phase.name}"] = e.FlowContinued(RunId("before"), RunId("first"), carried)
+    point = fork_point(folded(REACHED[carried_phase]), RunId("f"))
+    EXAMPLES[e.FlowForked, f"was {carried_phase.name}"] = e.FlowForked(
+        point.run_id, point.event_id, RunId("before"), RunId("first"), 0, point.carried, REQUEST
+    )
 
 
 def phase_of(state: RunState) -> StepPhase | None:

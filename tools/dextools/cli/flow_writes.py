@@ -1,4 +1,4 @@
-"""Verbs of `dex flow` that act: start, publish, rpc, skip-timer, stop, attr get and attr set."""
+"""Verbs of `dex flow` that act: start, publish, rpc, skip-timer, stop, time-travel, attr get and attr set."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -8,6 +8,7 @@ import typer
 from dexpb.v1 import flow_service_pb2 as pb
 from dextools.cli.flow_reads import FlowId, RunId
 from dextools.cli.invocation import Invocation, verb
+from dextools.cli.time_travel_verb import time_travel
 from dextools.cli.values import INT64_MAX, canonical, definition_key, read_value, shown
 
 VALUE_FORMS = "JSON, @FILE or - for standard input"
@@ -47,6 +48,7 @@ def add_write_verbs(app: typer.Typer) -> None:
     verb(app, "rpc")(rpc)
     verb(app, "skip-timer")(skip_timer)
     verb(app, "stop")(stop)
+    verb(app, "time-travel")(time_travel)
 
 
 def add_attribute_verbs(app: typer.Typer) -> None:
