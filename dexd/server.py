@@ -169,6 +169,7 @@ class Server:
             config.api.max_message_bytes,
             (
                 self._flow_service.handler(),
+                self._flow_service.schedule_handler(),
                 self._create_worker_service().handler(),
                 self._create_admin_service().handler(),
                 self._blob_service.handler(),

@@ -7,6 +7,7 @@ from dexsdk._codec import Codec, CodecRegistry, JsonCodec
 from dexsdk._readiness import PullQueueState, PullRegistrationState
 from dexsdk._readiness_app import readiness_app
 from dexsdk._registry import Registry
+from dexsdk._schedules import AsyncSchedules, Schedules
 from dexsdk.async_client import AsyncClient
 from dexsdk.attribute import AnyAttribute, Attribute, AttributeLock, AttributeMap
 from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
@@ -45,6 +46,8 @@ from dexsdk.errors import (
     RequestConflictError,
     RetryAfter,
     RpcLockConflictError,
+    ScheduleAlreadyExistsError,
+    ScheduleNotFoundError,
     ValueMappingError,
     ValueTooLargeError,
     WorkerInvocationError,
@@ -74,6 +77,21 @@ from dexsdk.results import (
     StopResult,
 )
 from dexsdk.rpc import RPCResult, rpc
+from dexsdk.schedules import (
+    FoldPolicy,
+    GapPolicy,
+    OverlapPolicy,
+    ScheduleAction,
+    ScheduledExecution,
+    ScheduleInfo,
+    ScheduleOutcome,
+    ScheduleOutcomeKind,
+    ScheduleOutcomePage,
+    SchedulePage,
+    SchedulePolicy,
+    ScheduleSpec,
+    ScheduleStatus,
+)
 from dexsdk.schema import PersistenceSchema
 from dexsdk.status import FlowErrorType, FlowStatus, SkipTimerOutcome, StepOutcome, StopOutcome
 from dexsdk.step import Step, StepList
@@ -90,6 +108,7 @@ __all__ = [
     "AnyAttribute",
     "AnyChannel",
     "AsyncClient",
+    "AsyncSchedules",
     "AsyncWorker",
     "Attribute",
     "AttributeLock",
@@ -124,6 +143,8 @@ __all__ = [
     "FlowState",
     "FlowStatus",
     "FlowTimeoutPolicy",
+    "FoldPolicy",
+    "GapPolicy",
     "HealthInfo",
     "HistoryEvent",
     "HistoryPage",
@@ -133,6 +154,7 @@ __all__ = [
     "LongPollTimeoutError",
     "NoWorkerAvailableError",
     "NonRetryableError",
+    "OverlapPolicy",
     "PendingMessage",
     "PersistenceSchema",
     "PullQueueState",
@@ -146,6 +168,19 @@ __all__ = [
     "RetryAfter",
     "RetryPolicy",
     "RpcLockConflictError",
+    "ScheduleAction",
+    "ScheduleAlreadyExistsError",
+    "ScheduleInfo",
+    "ScheduleNotFoundError",
+    "ScheduleOutcome",
+    "ScheduleOutcomeKind",
+    "ScheduleOutcomePage",
+    "SchedulePage",
+    "SchedulePolicy",
+    "ScheduleSpec",
+    "ScheduleStatus",
+    "ScheduledExecution",
+    "Schedules",
     "SkipTimerOutcome",
     "StartFlowOptions",
     "Step",

@@ -51,6 +51,7 @@ def to_flow_info(body: bytes) -> FlowInfo:
         first_run_id=info.first_run_id,
         history_events=info.history_events,
         parent_flow_id=info.parent_flow_id or None,
+        schedule_id=info.schedule_id or None,
     )
 
 

@@ -1,9 +1,12 @@
 """How a start names its Flow and the first Step; encoded once per Flow type, because every start carries it."""
 
+from collections.abc import Sequence
+
 from dexpb.v1 import flow_service_pb2 as pb
 from dexpb.v1 import frames
+from dexsdk._codec import encode_value
 from dexsdk._registered import RegisteredFlow
-from dexsdk.options import PRIORITY_DEFAULT, StartFlowOptions
+from dexsdk.options import PRIORITY_DEFAULT, AttributeAssignment, StartFlowOptions
 
 
 class StartHeads:
@@ -84,3 +87,23 @@ def to_retry_policy(policy: frames.RetryPolicy | None) -> pb.RetryPolicy | None:
         total_duration_ms=policy.total_duration_ms,
         jitter=policy.jitter,
     )
+
+
+def encode_initial_attributes(
+    flow: RegisteredFlow, assignments: Sequence[AttributeAssignment]
+) -> list[pb.AttributeValue]:
+    """Encode what a start writes beside the Flow's input [ATTR-4]; None writes nothing.
+
+    Raises:
+        FlowDefinitionError: the Flow does not declare an Attribute, or a value does not fit it [FLOW-4, TYPE-2].
+        ValueMappingError: a value cannot be encoded.
+    """
+    place = f"start of Flow {flow.flow_type!r}"
+    return [
+        pb.AttributeValue(
+            key=initial.key,
+            value=encode_value(flow.codec_of(initial.attribute), initial.value, f"{place}, Attribute {initial.key!r}"),
+        )
+        for initial in assignments
+        if initial.value is not None
+    ]

@@ -28,10 +28,10 @@ from dexsdk._conversation import (
 from dexsdk._durations import Duration, from_instant_ms, optional_duration_ms, to_instant_ms
 from dexsdk._large_requests import ask_carrying, load
 from dexsdk._names import check_name, check_owned_name
-from dexsdk._registered import RegisteredFlow
 from dexsdk._registry import RegisteredRpc, Registry
+from dexsdk._schedule_verbs import ScheduleVerbs
 from dexsdk._start_options import to_start_options
-from dexsdk._start_requests import StartHeads, to_standing
+from dexsdk._start_requests import StartHeads, encode_initial_attributes, to_standing
 from dexsdk._status import RemoteStatus
 from dexsdk._wait_for_attribute import WaitForAttribute, discard, split_arguments
 from dexsdk.attribute import AnyAttribute, key_of
@@ -40,7 +40,7 @@ from dexsdk.channel import AnyChannel, channel_key, split_messages
 from dexsdk.errors import FlowDefinitionError
 from dexsdk.flow_config import FlowConfig
 from dexsdk.flow_state import FlowExplanation, FlowState
-from dexsdk.options import AttributeAssignment, IdReusePolicy, StartFlowOptions, StopFlowOptions, StopType
+from dexsdk.options import IdReusePolicy, StartFlowOptions, StopFlowOptions, StopType
 from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryPage, PendingMessage, StopResult
 from dexsdk.rpc import RPC_TIMEOUT_MS_MAX
 from dexsdk.status import SkipTimerOutcome, StepOutcome
@@ -114,6 +114,8 @@ class Verbs:
         self._start_heads = StartHeads()
         self._id_prefix = id_prefix or secrets.token_hex(12)
         self._id_numbers = itertools.count(1)
+        self.schedules = ScheduleVerbs(registry, self._start_heads, self._request_id)
+        """Those about schedules."""
 
     def start_flow(self, flow: Any, flow_id: str, value: Any, options: StartFlowOptions | None) -> Conversation[str]:
         """See Client.start_flow."""
@@ -477,26 +479,6 @@ def _rpc_output(body: bytes) -> bytes | None:
 def _attribute_value(body: bytes) -> bytes | None:
     reply = pb.GetAttributeReply.FromString(body)
     return reply.value if reply.HasField("value") else None
-
-
-def encode_initial_attributes(
-    flow: RegisteredFlow, assignments: Sequence[AttributeAssignment]
-) -> list[pb.AttributeValue]:
-    """Encode what a start writes beside the Flow's input [ATTR-4]; None writes nothing.
-
-    Raises:
-        FlowDefinitionError: the Flow does not declare an Attribute, or a value does not fit it [FLOW-4, TYPE-2].
-        ValueMappingError: a value cannot be encoded.
-    """
-    place = f"start of Flow {flow.flow_type!r}"
-    return [
-        pb.AttributeValue(
-            key=initial.key,
-            value=encode_value(flow.codec_of(initial.attribute), initial.value, f"{place}, Attribute {initial.key!r}"),
-        )
-        for initial in assignments
-        if initial.value is not None
-    ]
 
 
 def encode_rpc_input(rpc: RegisteredRpc, arguments: Sequence[Any]) -> bytes:

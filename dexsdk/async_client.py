@@ -17,6 +17,7 @@ from dexsdk._durations import Duration
 from dexsdk._history_watch import HistoryWatch, iterate
 from dexsdk._names import check_name
 from dexsdk._registry import Registry
+from dexsdk._schedules import AsyncSchedules
 from dexsdk._server_channel import ServerChannel
 from dexsdk._verbs import RpcGuard, Verbs, WriteGuard, checked_event_id
 from dexsdk.attribute import Attribute, AttributeMap
@@ -73,6 +74,11 @@ class AsyncClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    @property
+    def schedules(self) -> AsyncSchedules:
+        """See Client."""
+        return AsyncSchedules(self._caller, self._verbs.schedules)
 
     @overload
     async def start_flow(

@@ -18,6 +18,7 @@ from dexsdk._durations import Duration
 from dexsdk._history_watch import HistoryWatch
 from dexsdk._names import check_name
 from dexsdk._registry import Registry
+from dexsdk._schedules import Schedules
 from dexsdk._server_channel import ServerChannel
 from dexsdk._verbs import RpcGuard, Verbs, WriteGuard, checked_event_id
 from dexsdk.attribute import Attribute, AttributeMap
@@ -85,6 +86,11 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def schedules(self) -> Schedules:
+        """Everything about schedules [SCHED-1]."""
+        return Schedules(self._caller, self._verbs.schedules)
 
     @overload
     def start_flow(

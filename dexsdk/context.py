@@ -98,6 +98,12 @@ class Context:
         return from_instant_ms(self.open_call().assign.first_attempt_at)
 
     @property
+    def scheduled_at(self) -> datetime | None:
+        """When the schedule was to fire that started the execution, without jitter; None if none did [SCHED-10]."""
+        scheduled_at = self.open_call().assign.scheduled_at
+        return from_instant_ms(scheduled_at) if scheduled_at else None
+
+    @property
     def flow_started_at(self) -> datetime:
         """Acceptance of the execution [CTX-3]."""
         return from_instant_ms(self.open_call().assign.flow_started_at)

@@ -207,6 +207,24 @@ class ValueTooLargeError(DexServiceError, ValueError):
         return int(self.metadata.get("limit", "0"))
 
 
+class ScheduleNotFoundError(DexServiceError):
+    """There is no schedule of that ID, or it was deleted [SCHED-1]."""
+
+    @property
+    def schedule_id(self) -> str:
+        """The ID."""
+        return self.metadata.get("schedule_id", "")
+
+
+class ScheduleAlreadyExistsError(DexServiceError):
+    """Another request created a schedule of that ID [SCHED-1]."""
+
+    @property
+    def schedule_id(self) -> str:
+        """The ID."""
+        return self.metadata.get("schedule_id", "")
+
+
 _CLASS_BY_SUB_STATUS: Mapping[str, type[DexServiceError]] = {
     "FLOW_ALREADY_STARTED": FlowAlreadyStartedError,
     "REQUEST_CONFLICT": RequestConflictError,
@@ -218,6 +236,8 @@ _CLASS_BY_SUB_STATUS: Mapping[str, type[DexServiceError]] = {
     "CHANNEL_MESSAGE_NOT_FOUND": ChannelMessageNotFoundError,
     "LONG_POLL_TIMEOUT": LongPollTimeoutError,
     "VALUE_TOO_LARGE": ValueTooLargeError,
+    "SCHEDULE_NOT_FOUND": ScheduleNotFoundError,
+    "SCHEDULE_ALREADY_EXISTS": ScheduleAlreadyExistsError,
 }
 """Every stable reason that has a class of its own; all others are plain DexServiceErrors."""
 

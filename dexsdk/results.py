@@ -37,6 +37,8 @@ class FlowInfo:
     history_events: int
     parent_flow_id: str | None = None
     """The Flow that began it as a SubFlow [SUB-3]."""
+    schedule_id: str | None = None
+    """The schedule that started it [SCHED-2]; not told by a list."""
 
 
 @dataclass(frozen=True)

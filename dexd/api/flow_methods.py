@@ -6,13 +6,14 @@ Answers come through callbacks, which costs no task per request.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
 import msgspec
 from google.protobuf.message import DecodeError, Message
 
 from dexd.api.flow_types import FlowTypeDirectory
 from dexd.api.references import References
+from dexd.api.schedule_methods import Method, Read, Write, schedule_methods
 from dexd.api.status import internal_error
 from dexd.codec import flow_queries as queries
 from dexd.codec import flow_replies as replies
@@ -30,14 +31,6 @@ from dexpb.v1 import flow_service_pb2 as pb
 SHOWN_CHARACTERS_MAX: Final = 100
 """How much of a method name that does not exist is shown back."""
 
-# The three columns of a row fit each other; the table is heterogeneous, so their types meet only in its tests.
-Read: TypeAlias = Callable[[Any], Any]
-"""Request message to command or query, or the refusal."""
-Ask: TypeAlias = Callable[[Any, OnAnswer[Any]], Abandon | None]
-"""Submits it; gives what withdraws the call, or None."""
-Write: TypeAlias = Callable[[Any], Message]
-"""Answer to reply message."""
-
 
 class FlowLimits(msgspec.Struct, frozen=True):
     """Settings that requests are read with."""
@@ -47,17 +40,8 @@ class FlowLimits(msgspec.Struct, frozen=True):
     rpc_timeout_ms: int
 
 
-class Method(NamedTuple):
-    """One row: a unary method."""
-
-    request_type: type[Message]
-    read: Read
-    ask: Ask
-    write: Write
-
-
 class FlowMethods:
-    """Every unary method of FlowService by name."""
+    """Every unary method of FlowService and ScheduleService by name."""
 
     def __init__(
         self,
@@ -78,7 +62,13 @@ class FlowMethods:
         self._clock = clock
         self._references = references
         self._limits = limits
-        self._table: dict[str, Method] = {**self._changing_methods(), **self._reading_methods()}
+        self.schedule_methods = schedule_methods(engine, flow_types.start_steps, clock, mint_request_id)
+        """Those of ScheduleService among them."""
+        self._table: dict[str, Method] = {
+            **self._changing_methods(),
+            **self._reading_methods(),
+            **self.schedule_methods,
+        }
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import grpc
 from dexd.api.client_session import ClientSession
 from dexd.api.flow_methods import FlowMethods
 from dexd.api.open_calls import OpenCalls
+from dexd.api.schedule_methods import SERVICE_NAME as SCHEDULE_SERVICE_NAME
 from dexd.api.session_key import session_of
 from dexd.api.status import abort
 from dexd.codec.flow_queries import to_watch_query
@@ -34,11 +35,21 @@ class FlowService:
     def handler(self) -> grpc.GenericRpcHandler:
         """What the gRPC server registers."""
         handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
-            name: grpc.unary_unary_rpc_method_handler(partial(self._unary, name)) for name in self._methods.names
+            name: grpc.unary_unary_rpc_method_handler(partial(self._unary, name))
+            for name in self._methods.names
+            if name not in self._methods.schedule_methods
         }
         handlers["WatchHistory"] = grpc.unary_stream_rpc_method_handler(self._watch_history)
         handlers["Session"] = grpc.stream_stream_rpc_method_handler(self._session)
         return grpc.method_handlers_generic_handler(SERVICE_NAME, handlers)
+
+    def schedule_handler(self) -> grpc.GenericRpcHandler:
+        """The same for ScheduleService."""
+        handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+            name: grpc.unary_unary_rpc_method_handler(partial(self._unary, name))
+            for name in self._methods.schedule_methods
+        }
+        return grpc.method_handlers_generic_handler(SCHEDULE_SERVICE_NAME, handlers)
 
     def end_sessions(self, rejection: Rejection) -> None:
         """Let every session answer what is open and end with the refusal [DRAIN-4]."""

@@ -77,6 +77,7 @@ def from_summary(summary: FlowSummary) -> pb.FlowInfo:
         ordinal=summary.ordinal,
         first_run_id=summary.first_run_id,
         parent_flow_id=summary.parent_flow_id or "",
+        schedule_id=summary.schedule_id or "",
         history_events=summary.history_events,
         error_type=_error_type(summary.error_type),
         error_message=summary.error_message,

@@ -84,7 +84,7 @@ def _surroundings(run: RunState) -> dict[str, Json]:
         if not run.timeout_at or terms is None
         else {"at": run.timeout_at, "policy": terms.timeout_policy.name},
         "parent": None if parent is None else {"flow_id": parent.flow_id, "depth": parent.depth},
-        "schedule_id": None,
+        "schedule_id": None if terms is None or terms.schedule is None else terms.schedule.schedule_id,
         "skips": [
             {"step_execution_id": step, "condition_id": timer.condition_id or None, "index": timer.index}
             for step, timers in run.skips.items()

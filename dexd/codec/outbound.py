@@ -188,6 +188,7 @@ def _assign(effect: e.AssignCall) -> frames.Assign:
         call.references,
         call.preload,
         "" if call.run_id == call.token.run_id else call.run_id,
+        call.scheduled_at,
     )
 
 

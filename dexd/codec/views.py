@@ -8,7 +8,7 @@ import msgspec
 from dexd.core.flow.messages import position_after
 from dexd.core.flow.state import RunState
 from dexd.core.flow.wakeups import next_deadline
-from dexd.core.ids import FlowId, RunId
+from dexd.core.ids import FlowId, RunId, ScheduleId
 from dexd.core.values import Completion, FlowErrorType, FlowStatus, Message, StepOutcome
 from dexd.log.event_log import ListedRun
 
@@ -33,6 +33,8 @@ class FlowSummary(msgspec.Struct, frozen=True):
     """When the run wakes up by itself next, by a Timer or a retry; 0 for never."""
     parent_flow_id: FlowId | None = None
     """The Flow that began it as a SubFlow; not told by a list, which reads no state."""
+    schedule_id: ScheduleId | None = None
+    """The schedule that started it; not told by such a list either."""
 
 
 class FlowWait(msgspec.Struct, frozen=True):
@@ -138,6 +140,7 @@ def summary_of_run(run: RunState) -> FlowSummary:
         run.execution_id,
         next_deadline(run),
         None if run.terms is None or run.terms.parent is None else run.terms.parent.flow_id,
+        None if run.terms is None or run.terms.schedule is None else run.terms.schedule.schedule_id,
     )
 
 

@@ -43,6 +43,8 @@ class CallSnapshot(msgspec.Struct, frozen=True, gc=False):
     """Definitions whose values it fetches before the call."""
     run_id: RunId = RunId("")
     """The run at hand-over; the handler keeps it whatever run continues that one [ROLL-4]."""
+    scheduled_at: int = 0
+    """Nominal instant of the schedule's fire that started the execution; 0 if none did [SCHED-10]."""
 
 
 class WelcomeSession(msgspec.Struct, frozen=True, gc=False):

@@ -83,6 +83,11 @@ class FlowTerms(msgspec.Struct, array_like=True, frozen=True, gc=False):
     schedule: ScheduledBy | None = None
 
     @property
+    def scheduled_at(self) -> int:
+        """Nominal instant of the fire that started it; 0 if no schedule did."""
+        return 0 if self.schedule is None else self.schedule.scheduled_at
+
+    @property
     def depth(self) -> int:
         """How many Flows stand above this one."""
         return 0 if self.parent is None else self.parent.depth

@@ -44,6 +44,7 @@ from dexd.engine.perform import Performer
 from dexd.engine.ports import Abandon, BatchWriter, CallLater, Clock, Failpoint, OnAnswer, SessionSink
 from dexd.engine.reads import Reads
 from dexd.engine.run_cache import RunCache
+from dexd.engine.schedule_reads import ScheduleReads
 from dexd.engine.system import stopwatch_ms
 from dexd.engine.time_travels import TimeTravels
 from dexd.engine.timekeeper import Timekeeper
@@ -150,6 +151,7 @@ class Engine:
         pages = pages or InlinePages(log)
         self.reads = Reads(self, pages, HistoryReader(pages, config), self.waits, self._growth, clock)
         self.time_travels = TimeTravels(self, pages, self.reads)
+        self.schedule_reads = ScheduleReads(self, log, clock)
 
     def _load(self) -> LiveState:
         return LiveState(

@@ -11,10 +11,11 @@ JITTER_MS_MAX = 86_400_000
 have to look that far back."""
 
 
-def spec_fault(spec: ScheduleSpec, *, now: int) -> str:
+def spec_fault(spec: ScheduleSpec, *, now: int, may_be_empty: bool = False) -> str:
     """Say what is wrong; empty if nothing is.
 
-    `now` is where the search for a first fire begins if the spec does not say.
+    `now` is where the search for a first fire begins if the spec does not say; `may_be_empty` leaves out that search,
+    because a preview of what never fires is just empty.
     """
     if bool(spec.cron) == bool(spec.interval_ms):
         return "a schedule needs exactly one of cron text and interval"
@@ -31,6 +32,8 @@ def spec_fault(spec: ScheduleSpec, *, now: int) -> str:
         return f"jitter: {spec.jitter_ms} ms is outside 0 to one day"
     if spec.start_at is not None and spec.end_at is not None and spec.end_at <= spec.start_at:
         return "end_at is not after start_at, so that there is no fire between them"
+    if may_be_empty:
+        return ""
     begin = now if spec.start_at is None else max(now, spec.start_at)
     if next(iter(nominals_of(spec).after(begin)), None) is None:
         return f"cron {spec.cron!r}: it does not fire within 100 years"

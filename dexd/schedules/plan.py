@@ -63,6 +63,10 @@ class Plan:
         while waiting:
             yield _fire(*heappop(waiting))
 
+    def fire_of(self, nominal: int) -> Fire:
+        """The fire of a nominal instant."""
+        return Fire(nominal, due_at(self._schedule_id, nominal, self.spec.jitter_ms))
+
     def is_due_within(self, nominal: int, after: int, until: int) -> bool:
         """Whether an occurrence happens after an instant and not after another one."""
         return after < due_at(self._schedule_id, nominal, self.spec.jitter_ms) <= until

@@ -36,6 +36,7 @@ def step_snapshot(run: RunState, step: StepExecution, token: Token) -> CallSnaps
         tuple(withheld) if withheld else (),
         () if options is None else options.preload,
         run.run_id,
+        0 if run.terms is None else run.terms.scheduled_at,
     )
 
 
@@ -62,6 +63,7 @@ def rpc_snapshot(run: RunState, call: Call, token: Token, *, now: int) -> CallSn
         channel_sizes=_channel_sizes(run),
         references=tuple(rpc.withheld),
         run_id=run.run_id,
+        scheduled_at=0 if run.terms is None else run.terms.scheduled_at,
     )
 
 

@@ -116,6 +116,7 @@ class OccurrenceStarted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     nominal: int
     run_id: RunId
     """First run of the execution."""
+    flow_id: FlowId
 
 
 class OccurrenceSkipped(msgspec.Struct, array_like=True, frozen=True, gc=False):

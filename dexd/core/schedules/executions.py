@@ -86,7 +86,7 @@ class Executions:
         if not command.run_id:
             self._book.emit(turn, state, OccurrenceSkipped(command.nominal, SkipReason.FLOW_ID_IN_USE))
         elif not execution.run_id:
-            self._book.emit(turn, state, OccurrenceStarted(command.nominal, command.run_id))
+            self._book.emit(turn, state, OccurrenceStarted(command.nominal, command.run_id, execution.flow_id))
         if command.status is not None and not state.is_closed:
             self._closed(turn, state, command, command.status)
         if not state.is_deleted:

@@ -776,6 +776,7 @@ class FlowInfo(_message.Message):
     ERROR_MESSAGE_FIELD_NUMBER: _builtins.int
     NEXT_DEADLINE_FIELD_NUMBER: _builtins.int
     PARENT_FLOW_ID_FIELD_NUMBER: _builtins.int
+    SCHEDULE_ID_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
     """The Flow ID."""
     run_id: _builtins.str
@@ -802,6 +803,8 @@ class FlowInfo(_message.Message):
     """When the run wakes up by itself next, by a Timer or a retry; 0 for never."""
     parent_flow_id: _builtins.str
     """The Flow that began this one as a SubFlow; empty for most [SUB-3]."""
+    schedule_id: _builtins.str
+    """The schedule that started the execution; empty for most [SCHED-2]."""
     def __init__(
         self,
         *,
@@ -818,10 +821,11 @@ class FlowInfo(_message.Message):
         error_message: _builtins.str = ...,
         next_deadline: _builtins.int = ...,
         parent_flow_id: _builtins.str = ...,
+        schedule_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["closed_at", b"closed_at", "error_message", b"error_message", "error_type", b"error_type", "first_run_id", b"first_run_id", "flow_id", b"flow_id", "flow_type", b"flow_type", "history_events", b"history_events", "next_deadline", b"next_deadline", "ordinal", b"ordinal", "parent_flow_id", b"parent_flow_id", "run_id", b"run_id", "started_at", b"started_at", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["closed_at", b"closed_at", "error_message", b"error_message", "error_type", b"error_type", "first_run_id", b"first_run_id", "flow_id", b"flow_id", "flow_type", b"flow_type", "history_events", b"history_events", "next_deadline", b"next_deadline", "ordinal", b"ordinal", "parent_flow_id", b"parent_flow_id", "run_id", b"run_id", "schedule_id", b"schedule_id", "started_at", b"started_at", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -476,6 +476,8 @@ class Assign(msgspec.Struct, array_like=True, frozen=True, tag=35):
     """Names of Attributes and maps among them that a Step wants fetched before it is called."""
     run_id: str = ""
     """The run at hand-over; ``""`` is that of the token, the first one of the chain [ROLL-4]."""
+    scheduled_at: int = 0
+    """Instant of the fire of a schedule that started the execution, without its jitter; 0 if none did."""
 
 
 class Fetched(msgspec.Struct, array_like=True, frozen=True, tag=41):

@@ -24,6 +24,8 @@ CALLS_THE_SDK_TELLS_APART = {
     Code.CHANNEL_MESSAGE_NOT_FOUND: (sdk_errors.ChannelMessageNotFoundError, "NOT_FOUND"),
     Code.LONG_POLL_TIMEOUT: (sdk_errors.LongPollTimeoutError, "DEADLINE_EXCEEDED"),
     Code.VALUE_TOO_LARGE: (sdk_errors.ValueTooLargeError, "RESOURCE_EXHAUSTED"),
+    Code.SCHEDULE_NOT_FOUND: (sdk_errors.ScheduleNotFoundError, "NOT_FOUND"),
+    Code.SCHEDULE_ALREADY_EXISTS: (sdk_errors.ScheduleAlreadyExistsError, "ALREADY_EXISTS"),
 }
 
 
