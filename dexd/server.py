@@ -34,6 +34,7 @@ from dexd.config import ServerConfig, StoreSection
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.archive import DirectoryArchive
 from dexd.engine.engine import Engine, EngineOptions
+from dexd.engine.orphans import OrphanSweep
 from dexd.engine.parking_lot import Bounds
 from dexd.engine.ports import Failpoint
 from dexd.engine.retention import Retention
@@ -160,9 +161,10 @@ class Server:
             failpoint=failpoint,
         )
         self._retention = self._create_retention()
+        self._orphans = OrphanSweep(partition.blobs, partition.log, self._engine, self._clock)
         self._flow_types = FlowTypeDirectory()
         self._open_calls = OpenCalls()
-        self._references = References(partition.blobs, partition.log)
+        self._references = References(partition.blobs, partition.log, self._clock)
         self._blob_service = self._create_blob_service()
         self._flow_service = self._create_flow_service()
         self._grpc = create_grpc_server(
@@ -194,6 +196,7 @@ class Server:
         await self._grpc.start()
         self._engine.start()
         self._retention.start()
+        self._orphans.start()
         await self._health.set_serving()
         # What recovery built lives as long as its runs; the collector need not walk it again and again.
         gc.collect()
@@ -233,6 +236,7 @@ class Server:
         """Stop at once after a failure: the log, as far as it is durable, is the truth [ARCH-4]."""
         await self._stop_metrics()
         await self._retention.stop()
+        await self._orphans.stop()
         await self._grpc.stop(None)
         self._engine.close()
         self._blob_service.close()
@@ -251,6 +255,7 @@ class Server:
             Rejection(Code.SHUTTING_DOWN, f"the server is stopping: {reason}", {}, RETRY_AFTER_MS)
         )
         await self._retention.stop()
+        await self._orphans.stop()
         await self._engine.stop(reason)
         ended = asyncio.create_task(self._open_calls.ended(), name="server_calls_ended")
         await asyncio.wait((closing, ended), return_when=asyncio.FIRST_COMPLETED)

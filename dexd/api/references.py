@@ -16,6 +16,7 @@ from dexd.core.commands import CompleteCall, FailCall, OpenSession, WorkerComman
 from dexd.core.effects import AssignCall, DeliverPart, SessionEffect
 from dexd.core.rejections import Code, Rejection
 from dexd.core.values import Failure, Token
+from dexd.engine.ports import Clock
 
 CALLS_MAX: Final = 100_000
 """Calls whose references are remembered; as many as there can be logical streams."""
@@ -38,9 +39,10 @@ class Ledger(Protocol):
 class References:
     """Decides about references in requests and results; one for all sessions, because calls move between them."""
 
-    def __init__(self, store: BlobStore, ledger: Ledger) -> None:
+    def __init__(self, store: BlobStore, ledger: Ledger, clock: Clock) -> None:
         self._store = store
         self._ledger = ledger
+        self._clock = clock
         self._handed_out: OrderedDict[Token, frozenset[bytes]] = OrderedDict()
         """Digests that came with calls whose results are awaited."""
         self._resumed: OrderedDict[Token, None] = OrderedDict()
@@ -110,8 +112,12 @@ class References:
         )
 
     def _is_there(self, reference: BlobReference) -> bool:
-        """Whether it names what is stored; a wrong size would deceive every limit."""
-        return self._store.size_of(reference.digest) == reference.size
+        """Whether it names what is stored; a wrong size would deceive every limit.
+
+        What is about to be referred to is no orphan, however long ago it was uploaded.
+        """
+        is_stored = self._store.size_of(reference.digest) == reference.size
+        return is_stored and self._store.want(reference.digest, self._clock.now())
 
 
 def not_uploaded(reference: BlobReference) -> Rejection:

@@ -83,7 +83,7 @@ class _Life:
         )
         self.engine = Engine(log, self.writer, clock, kernel, on_fatal=on_fatal, call_later=clock.call_later)
         limits = FlowLimits(config.api.max_message_bytes, NEVER_MS, config.flow.rpc_timeout_ms)
-        self.references = References(blobs, log)
+        self.references = References(blobs, log, clock)
         self.methods = FlowMethods(
             self.engine,
             self.flow_types,
