@@ -32,6 +32,14 @@ _MARKED_NUMBER = b"0" * _LONG_NUMBER_DIGITS
 _DECODER_PATH = re.compile(r" - at `(\$.*)`$")
 
 
+class OversizedValueError(UnfitValueError):
+    """The encoded value exceeds its limit [LIM-1]."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"has {size} bytes, the limit is {VALUE_BYTES_MAX}")
+        self.size = size
+
+
 class Codec(Protocol[T]):
     """How values of one type become bytes. The bytes are JSON text: the CLI and the UI show them."""
 
@@ -170,7 +178,7 @@ class _AnnotationCodec(Codec[Any]):
         except Exception as error:
             raise UnfitValueError(f"cannot be encoded: {error}") from error
         if len(data) > VALUE_BYTES_MAX:
-            raise ValueTooLargeError.of("value", type(value).__name__, len(data), VALUE_BYTES_MAX)
+            raise OversizedValueError(len(data))
         return data
 
     def decode(self, data: bytes) -> Any:
@@ -193,11 +201,14 @@ class _GuardedCodec(Codec[Any]):
 
     def encode(self, value: Any) -> bytes:
         try:
-            return _PLAIN_ENCODER.encode(msgspec.json.decode(self._own.encode(value)))
+            data = _PLAIN_ENCODER.encode(msgspec.json.decode(self._own.encode(value)))
         except UnfitValueError:
             raise
         except Exception as error:
             raise UnfitValueError(f"own codec cannot encode {type(value).__qualname__}: {error}") from error
+        if len(data) > VALUE_BYTES_MAX:
+            raise OversizedValueError(len(data))
+        return data
 
     def decode(self, data: bytes) -> Any:
         try:
@@ -247,8 +258,10 @@ def decode_value(codec: Codec[Any], data: bytes, place: str) -> Any:
         raise ValueMappingError(place, error.path, error.reason) from error
 
 
-def placed(error: UnfitValueError, place: str) -> FlowDefinitionError | ValueMappingError:
+def placed(error: UnfitValueError, place: str) -> FlowDefinitionError | ValueMappingError | ValueTooLargeError:
     """Give the error that users see for a value they gave: a wrong type is a fault of the code [TYPE-2, VAL-5]."""
+    if isinstance(error, OversizedValueError):
+        return ValueTooLargeError.of("value", place, error.size, VALUE_BYTES_MAX)
     if error.is_wrong_type:
         return FlowDefinitionError(f"{place}: {error.path}: {error.reason}")
     return ValueMappingError(place, error.path, error.reason)

@@ -9,8 +9,12 @@ from dexpb.v1.frames import MAP_KEY_SEPARATOR
 from dexsdk._call import Call
 from dexsdk._instance_map import InstanceMap
 from dexsdk.context import Context
+from dexsdk.errors import ValueTooLargeError
 
 T = TypeVar("T")
+
+MAP_INSTANCES_MAX = 100_000
+"""Instances of all AttributeMaps of one execution [LIM-2]."""
 
 
 class Attribute(Generic[T]):
@@ -120,9 +124,23 @@ def _read(call: Call, attribute: AnyAttribute, key: str) -> Any:
 def _write(call: Call, attribute: AnyAttribute, key: str, value: Any) -> None:
     codec = call.scope.codec_of(attribute)
     data = None if value is None else call.encode(codec, value, "Attribute", attribute.name)
+    if data is not None and isinstance(attribute, AttributeMap):
+        _check_instances(call, key)
     # Writes are applied in call order, and of several to one key only the last counts [ATTR-2].
     call.written.pop(key, None)
     call.written[key] = data
+
+
+def _check_instances(call: Call, key: str) -> None:
+    """Refuse one map instance too many [LIM-2]; they are only counted when that is possible at all."""
+    assign, written = call.assign, call.written
+    if len(assign.attributes) + len(assign.references) + len(written) < MAP_INSTANCES_MAX:
+        return
+    kept = [known for known in chain(assign.attributes, assign.references) if known not in written]
+    kept += [known for known, data in written.items() if data is not None]
+    count = sum(1 for known in kept if MAP_KEY_SEPARATOR in known and known != key) + 1
+    if count > MAP_INSTANCES_MAX:
+        raise ValueTooLargeError.of("map instances", call.place, count, MAP_INSTANCES_MAX)
 
 
 def _shown(key: str) -> str:

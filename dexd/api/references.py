@@ -11,8 +11,11 @@ from typing import Final, Protocol
 import msgspec
 
 from dexd.blobs.store import BlobStore
+from dexd.codec.value_sizes import oversized_value
+from dexd.codec.wire import OUTPUT_TOO_LARGE
 from dexd.core.blobs import REFERENCE_MARK, BlobReference, references_in
 from dexd.core.commands import CompleteCall, FailCall, OpenSession, WorkerCommand
+from dexd.core.config import INLINE_VALUE_BYTES_MAX
 from dexd.core.effects import AssignCall, DeliverPart, SessionEffect
 from dexd.core.rejections import Code, Rejection
 from dexd.core.values import Failure, Token
@@ -58,7 +61,12 @@ class References:
         return None
 
     def check_results(self, message: bytes, commands: list[WorkerCommand], session: bytes) -> list[WorkerCommand]:
-        """Let every result fail whose references its worker may not use; gives the commands to decide about."""
+        """Let every result fail whose references its worker may not use, or that has too large values beside them.
+
+        Gives the commands to decide about.
+        """
+        if len(message) > INLINE_VALUE_BYTES_MAX:
+            commands = [_without_excess(command) for command in commands]
         if REFERENCE_MARK in message:
             commands = [self._checked(command, session) for command in commands]
         if self._handed_out or self._resumed:
@@ -125,6 +133,17 @@ def not_uploaded(reference: BlobReference) -> Rejection:
     name = reference.digest.hex()
     message = f"the large value {name} of {reference.size} bytes was neither uploaded in this session nor handed to it"
     return Rejection(Code.BLOB_NOT_UPLOADED, message, {"digest": name, "size": str(reference.size)})
+
+
+def _without_excess(command: WorkerCommand) -> WorkerCommand:
+    """[LIM-1] A value that should have been uploaded is no result; trying again would not make it smaller [LIM-3]."""
+    excess = oversized_value(command) if type(command) is CompleteCall else None
+    if excess is None or type(command) is not CompleteCall:
+        return command
+    what, size = excess
+    detail = f"inline {what} has size {size}, the limit is {INLINE_VALUE_BYTES_MAX}; upload it and send its reference"
+    failure = Failure(OUTPUT_TOO_LARGE, detail, non_retryable=True)
+    return FailCall(command.session, command.stream, command.token, failure)
 
 
 def _bound(remembered: "OrderedDict[Token, frozenset[bytes]] | OrderedDict[Token, None]") -> None:

@@ -17,9 +17,6 @@ RESERVED_PREFIX = "sys:"
 KEY_SEPARATOR = "\0"
 """Joins a map's name and its instance key."""
 
-VALUE_BYTES_MAX = 64 * 1024 * 1024
-"""Size of one value [LIM-1]."""
-
 COUNT_MAX = 2**31 - 1
 """Largest attempt count and largest Channel bound; far above any use, and it fits every integer type on the way."""
 

@@ -18,6 +18,7 @@ from dexd.codec.request_checks import (
     refuse_outside,
     refuse_owned_name,
     refuse_request_id,
+    refuse_size,
     refuse_step_execution_id,
     refuse_target,
     refuse_value,
@@ -37,7 +38,7 @@ from dexd.core.commands import (
     StopFlow,
     UpdateFlowConfig,
 )
-from dexd.core.config import CONDITIONS_MAX
+from dexd.core.config import CONDITIONS_MAX, MAP_INSTANCES_MAX
 from dexd.core.ids import CallerId, FlowId, MessageId, RequestId, RunId, StepExecutionId
 from dexd.core.rejections import Code, Rejection
 from dexd.core.values import IdReusePolicy, StepPlan, StopType, TimerId
@@ -303,6 +304,8 @@ def _refuse_attributes(attributes: Sequence[pb.AttributeValue]) -> Rejection | N
     keys = dict.fromkeys(attribute.key for attribute in attributes)
     if len(keys) != len(attributes):
         return invalid("attributes", "an Attribute key occurs more than once")
+    if len(keys) > MAP_INSTANCES_MAX:
+        return refuse_size("attributes", len(keys), MAP_INSTANCES_MAX)
     for attribute in attributes:
         refusal = refuse_fault(key_fault(attribute.key, "Attribute"), "attributes")
         refusal = refusal or refuse_value(attribute.value, f"Attribute {attribute.key!r}")

@@ -5,8 +5,8 @@ None means that nothing is wrong.
 
 from collections.abc import Sequence
 
-from dexd.codec.faults import VALUE_BYTES_MAX, name_fault, owned_name_fault
-from dexd.core.config import PENDING_MESSAGES_MAX
+from dexd.codec.faults import name_fault, owned_name_fault
+from dexd.core.config import INLINE_VALUE_BYTES_MAX, PENDING_MESSAGES_MAX
 from dexd.core.ids import RunId
 from dexd.core.rejections import Code, Rejection
 
@@ -45,11 +45,16 @@ def refuse_target(flow_id: str, run_id: str, request_id: str) -> Rejection | Non
 
 
 def refuse_value(value: bytes, field: str) -> Rejection | None:
-    """Refuse a value above the limit [LIM-1]."""
-    if len(value) <= VALUE_BYTES_MAX:
+    """Refuse a value that is too large to travel inline; it must be uploaded first [LIM-1, BLOB-1]."""
+    if len(value) <= INLINE_VALUE_BYTES_MAX:
         return None
-    fields = {"what": field, "size": str(len(value)), "limit": str(VALUE_BYTES_MAX)}
-    return Rejection(Code.VALUE_TOO_LARGE, f"{field} has {len(value)} bytes, the limit is {VALUE_BYTES_MAX}", fields)
+    return refuse_size(f"inline {field}", len(value), INLINE_VALUE_BYTES_MAX, hint="; upload it and send its reference")
+
+
+def refuse_size(what: str, size: int, limit: int, hint: str = "") -> Rejection:
+    """Refuse what is larger than its limit [LIM-3]."""
+    fields = {"what": what, "size": str(size), "limit": str(limit)}
+    return Rejection(Code.VALUE_TOO_LARGE, f"{what} has size {size}, the limit is {limit}{hint}", fields)
 
 
 def refuse_values(values: Sequence[bytes]) -> Rejection | None:

@@ -90,6 +90,8 @@ PUBLICATIONS_MAX = 10_000
 """Messages published by one response [LIM-2]."""
 RECORDED_EVENTS_MAX = 100
 """Recorded events of one call [LIM-2]."""
+MAP_INSTANCES_MAX = 100_000
+"""Instances of all AttributeMaps of one execution [LIM-2]."""
 CONDITIONS_MAX = 1_000
 COMBINATIONS_MAX = 100
 """Size of one Wait [WAIT-12]."""

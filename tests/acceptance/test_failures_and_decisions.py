@@ -309,8 +309,8 @@ async def test_row_35_a_result_that_is_too_large_is_not_repeated(is_one_value: b
         calls.append(context.attempt)
         if is_one_value:
             return graceful_complete(HUGE)
-        for _ in range(17):
-            BIG.publish(context, "x" * 1024 * 1024)
+        for _ in range(17 * 32):
+            BIG.publish(context, "x" * 32 * 1024)
         return graceful_complete()
 
     def mend(context: Context, input: int) -> StepDecision:

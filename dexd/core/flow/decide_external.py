@@ -6,6 +6,7 @@ Every call is remembered [RPC-12].
 from dexd.core.commands import DeleteMessage, PublishMessages, SetAttribute, UpdateFlowConfig
 from dexd.core.events import AttributesSet, ChannelMessageDeleted, ChannelPublished, Event, FlowConfigUpdated
 from dexd.core.flow.closing import decide_close
+from dexd.core.flow.map_instances import refuse_instances
 from dexd.core.flow.messages import message_ids, position_of, refuse_missing, refuse_overflow
 from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, RequestId, RunId
@@ -82,8 +83,8 @@ def decide_delete_message(run: RunState, command: DeleteMessage) -> ChannelMessa
 
 
 def decide_set_attribute(run: RunState, command: SetAttribute) -> AttributesSet | Rejection:
-    """Write or delete one Attribute of an active Flow [ATTR-5]."""
-    refused = refuse_closed(run)
+    """Write or delete one Attribute of an active Flow [ATTR-5], within the limits [LIM-2]."""
+    refused = refuse_closed(run) or refuse_instances(run, ((command.key, command.value),))
     if refused is not None:
         return refused
     return AttributesSet(((command.key, command.value),), RequestRecord(command.request_id, command.digest))

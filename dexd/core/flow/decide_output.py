@@ -16,11 +16,11 @@ from dexd.core.flow.closing import decide_close
 from dexd.core.flow.decide_failure import INVALID_RESULT, decide_attempt_failed, decide_flow_failed
 from dexd.core.flow.decide_sub_flow import invalid_sub_flows, refuse_depth
 from dexd.core.flow.following import decide_following, invalid_decision, resolve_condition
+from dexd.core.flow.map_instances import refuse_instances
 from dexd.core.flow.messages import decide_deletions, message_ids, refuse_overflow
 from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.flow.timer_skips import decide_remembered_skips
 from dexd.core.ids import MessageId
-from dexd.core.rejections import Rejection
 from dexd.core.sub_flows import SubFlowPlan
 from dexd.core.values import (
     Condition,
@@ -34,6 +34,9 @@ from dexd.core.values import (
     WaitKind,
 )
 
+VALUE_TOO_LARGE = "ValueTooLargeError"
+"""Error type of an attempt whose result exceeds a limit; trying again would not help [RETRY-5, LIM-3]."""
+
 
 def decide_wait_for_completed(
     run: RunState, step: StepExecution, response: Response, sub_flows: tuple[SubFlowPlan, ...] = (), *, now: int
@@ -41,7 +44,8 @@ def decide_wait_for_completed(
     """Apply the result of wait_for, or fail what cannot be applied.
 
     1. A result that the server finds invalid fails the Flow with INVALID_USER_FLOW_CODE, nothing applied [DEC-8].
-    2. Publications over a limit are a failed attempt [CHAN-10], and so are children that nest too deep [SUB-8].
+    2. Publications and map instances over a limit are a failed attempt [CHAN-10, LIM-2], and so are children that nest
+       too deep [SUB-8].
     3. Timers become absolute, counted from now; those that are to be skipped are [TIMER-9], and those due fire in the
        order of their instants [TIMER-1, TIMER-3].
     """
@@ -52,9 +56,9 @@ def decide_wait_for_completed(
     if problem:
         return _fail_invalid(run, step, problem)
     deletions = _deletions(run, step, response)
-    refused = _refuse_publications(run, response, deletions)
+    refused = _refused_effects(run, response, deletions)
     if refused is not None:
-        return decide_attempt_failed(run, step, Failure(refused.code, refused.message), now=now)
+        return decide_attempt_failed(run, step, refused, now=now)
     too_deep = refuse_depth(run) if sub_flows else None
     if too_deep is not None:
         return decide_attempt_failed(run, step, too_deep, now=now)
@@ -104,7 +108,7 @@ def decide_execute_completed(run: RunState, step: StepExecution, response: Respo
     """Apply the result of execute: effects, then the decision's Steps or closing [GEN-6].
 
     1. An invalid result fails the Flow with INVALID_USER_FLOW_CODE, nothing applied [DEC-8].
-    2. Publications over a limit are a failed attempt [CHAN-10].
+    2. Publications and map instances over a limit are a failed attempt [CHAN-10, LIM-2].
     3. Then comes what the decision leads to, see `following`.
     """
     decision = response.decision
@@ -113,9 +117,9 @@ def decide_execute_completed(run: RunState, step: StepExecution, response: Respo
     if problem or decision is None:
         return _fail_invalid(run, step, problem or "execute returned no decision")
     deletions = _deletions(run, step, response) if has_effects else ()
-    refused = _refuse_publications(run, response, deletions) if has_effects else None
+    refused = _refused_effects(run, response, deletions) if has_effects or response.writes else None
     if refused is not None:
-        return decide_attempt_failed(run, step, Failure(refused.code, refused.message), now=now)
+        return decide_attempt_failed(run, step, refused, now=now)
     if decision.kind is DecisionKind.FORCE_COMPLETE_IF_CHANNELS_EMPTY:
         decision = resolve_condition(run, step, decision, response, deletions)
     completed = ExecuteCompleted(
@@ -147,12 +151,14 @@ def _deletions(run: RunState, step: StepExecution, response: Response) -> Sequen
     return decide_deletions(run, response.deletions, by=step.step_execution_id)[0]
 
 
-def _refuse_publications(
-    run: RunState, response: Response, deletions: Sequence[ChannelMessageDeleted]
-) -> Rejection | None:
-    if not response.publications:
-        return None
-    return refuse_overflow(run, [value for _, value in response.publications], deletions)
+def _refused_effects(run: RunState, response: Response, deletions: Sequence[ChannelMessageDeleted]) -> Failure | None:
+    """What is wrong with effects that another attempt may do better: too much for what the Flow has already."""
+    if response.publications:
+        overflow = refuse_overflow(run, [value for _, value in response.publications], deletions)
+        if overflow is not None:
+            return Failure(overflow.code, overflow.message)
+    excess = refuse_instances(run, response.writes) if response.writes else None
+    return None if excess is None else Failure(VALUE_TOO_LARGE, excess.message, non_retryable=True)
 
 
 def _fail_invalid(run: RunState, step: StepExecution, problem: str) -> list[Event]:

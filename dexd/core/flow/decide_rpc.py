@@ -7,6 +7,7 @@ from dexd.core.config import ACTIVE_STEPS_MAX, MOVEMENTS_MAX, PUBLICATIONS_MAX, 
 from dexd.core.events import ChannelMessageDeleted, Event, RpcCompleted
 from dexd.core.flow.canceling import decide_cancel
 from dexd.core.flow.decide_external import refuse_closed
+from dexd.core.flow.map_instances import refuse_instances
 from dexd.core.flow.messages import decide_deletions, message_ids, refuse_missing, refuse_overflow
 from dexd.core.flow.scheduling import decide_schedule
 from dexd.core.flow.state import RunState
@@ -60,9 +61,10 @@ def decide_rpc_completed(
 def _refuse_excess(
     run: RunState, name: str, response: Response, deletions: Sequence[ChannelMessageDeleted], *, ending: int
 ) -> Rejection | None:
-    overflow = refuse_overflow(run, [value for _, value in response.publications], deletions)
-    if overflow is not None:
-        return overflow
+    excess = refuse_overflow(run, [value for _, value in response.publications], deletions)
+    excess = excess or refuse_instances(run, response.writes)
+    if excess is not None:
+        return excess
     steps = len(response.next_steps)
     for what, size, limit in (
         ("publications", len(response.publications), PUBLICATIONS_MAX),

@@ -7,7 +7,6 @@ import pytest
 
 from dexd.codec import flow_queries as queries
 from dexd.codec import flow_requests as requests
-from dexd.codec.faults import VALUE_BYTES_MAX
 from dexd.codec.flow_queries import (
     AttributeQuery,
     FlowWaitQuery,
@@ -20,6 +19,7 @@ from dexd.codec.flow_queries import (
 )
 from dexd.codec.flow_requests import Minted
 from dexd.core.commands import DeleteMessage, InvokeRpc, PublishMessages, SetAttribute, StartFlow, StopFlow
+from dexd.core.config import INLINE_VALUE_BYTES_MAX, MAP_INSTANCES_MAX
 from dexd.core.ids import CallerId, FlowId, MessageId, RequestId, RunId, StepExecutionId
 from dexd.core.rejections import Code, Rejection
 from dexd.core.values import (
@@ -222,15 +222,29 @@ def test_initial_attributes_have_legal_distinct_keys(keys: tuple[str, ...]) -> N
 
 def test_oversized_value_says_what_size_and_limit() -> None:
     """[LIM-1, LIM-3] VALUE_TOO_LARGE names what, size and limit."""
-    large = bytes(VALUE_BYTES_MAX + 1)
+    large = bytes(INLINE_VALUE_BYTES_MAX + 1)
     in_input = refusal(requests.to_start_flow(start_request(input=large), MINTED, KNOWN))
     assert in_input.code is Code.VALUE_TOO_LARGE
-    assert in_input.fields == {"what": "input", "size": str(len(large)), "limit": str(VALUE_BYTES_MAX)}
+    assert in_input.fields == {
+        "what": "inline input",
+        "size": str(len(large)),
+        "limit": str(INLINE_VALUE_BYTES_MAX),
+    }
+    assert "upload it" in in_input.message
     request = start_request()
     request.attributes.add(key="photo", value=large)
-    assert refusal(requests.to_start_flow(request, MINTED, KNOWN)).fields["what"] == "Attribute 'photo'"
+    assert refusal(requests.to_start_flow(request, MINTED, KNOWN)).fields["what"] == "inline Attribute 'photo'"
     published = requests.to_publish(pb.PublishRequest(flow_id="f", channel="c", values=[b"1", large]), FRESH)
     assert refusal(published).code is Code.VALUE_TOO_LARGE
+
+
+def test_lim_2_a_start_with_too_many_attributes_is_refused() -> None:
+    request = start_request()
+    request.attributes.extend(
+        pb.AttributeValue(key=f"map\0{number}", value=b"1") for number in range(MAP_INSTANCES_MAX + 1)
+    )
+    refused = refusal(requests.to_start_flow(request, MINTED, KNOWN))
+    assert (refused.code, refused.fields["size"]) == (Code.VALUE_TOO_LARGE, str(MAP_INSTANCES_MAX + 1))
 
 
 # ---- other commands ---------------------------------------------------------------------------------------------

@@ -316,9 +316,12 @@ def test_val_1_subclasses_of_builtins_travel_as_the_builtin() -> None:
 
 def test_lim_3_a_value_above_its_limit_names_size_and_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codec_module, "VALUE_BYTES_MAX", 8)
-    with pytest.raises(ValueTooLargeError) as caught:
-        encode(str, "1234567")
-    assert (caught.value.size, caught.value.limit) == (9, 8)
+    registry = CodecRegistry({Point: JsonCodec("point", lambda _: Point(1, 2), lambda _: "1234567", Point)})
+    for codec, value in ((registry.resolve(str), "1234567"), (registry.resolve(Point), Point(1, 2))):
+        with pytest.raises(ValueTooLargeError) as caught:
+            encode_value(codec, value, "Flow 'F', Step 'S', execute, output")
+        assert (caught.value.what, caught.value.size, caught.value.limit) == ("value", 9, 8)
+        assert "in Flow 'F', Step 'S', execute, output has size 9, the limit is 8" in str(caught.value)
 
 
 @dataclasses.dataclass
