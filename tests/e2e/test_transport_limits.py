@@ -6,6 +6,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from dexpb.v1 import flow_service_pb2 as pb
 from dexpb.v1 import frames
 from tests.support.api_calls import fresh, history, start, wait_for_flow
 from tests.support.api_client import ApiClient, RefusedError, WorkerSessionCall, hello
@@ -14,7 +15,9 @@ from tests.support.server_process import ServerProcess
 pytestmark = pytest.mark.slow
 
 STREAMS = 8
-INPUT = b'"' + b"x" * (1 << 20) + b'"'
+PARTS = 17
+PART = b'"' + b"x" * 60_000 + b'"'
+"""So many make a call of more than a megabyte, although each travels inline [LIM-1]."""
 FLOW = frames.FlowDescriptor("Bulky", frames.StepDescriptor("Begin", has_wait_for=False), ("Begin",))
 
 
@@ -44,12 +47,13 @@ def test_worker_that_does_not_read_loses_its_session_and_others_get_its_calls(ap
     deaf = open_worker(api, "deaf")
     flow_ids = [fresh("bulky") for _ in range(STREAMS)]
     for flow_id in flow_ids:
-        start(api, flow_id, flow_type="Bulky", input=INPUT)
+        parts = [pb.AttributeValue(key=f"part-{number}", value=PART) for number in range(PARTS)]
+        start(api, flow_id, flow_type="Bulky", attributes=parts)
     with ApiClient(api.address) as other:
         working = open_worker(other, "working")
         for _ in flow_ids:
             assign = working.next_frame(frames.Assign)
-            assert len(assign.input) == len(INPUT)
+            assert list(assign.attributes.values()) == [PART] * PARTS
             done = frames.Decision(frames.DECISION_GRACEFUL_COMPLETE)
             working.send(frames.Output(assign.stream, assign.token, decision=done))
         assert {wait_for_flow(other, flow_id, 5_000).status for flow_id in flow_ids} == {"COMPLETED"}
