@@ -286,7 +286,9 @@ class Server:
         log, directory = self._partition.log, self._config.store.archive_dir
         archive = None
         if directory is not None:
-            archive = DirectoryArchive(directory, log, release=version("dexd"), now=self._clock.now)
+            archive = DirectoryArchive(
+                directory, log, self._partition.blobs, release=version("dexd"), now=self._clock.now
+            )
         return Retention(self._engine, self._partition.pages, self._clock, self._config.retention(), archive=archive)
 
     def _create_flow_service(self) -> FlowService:

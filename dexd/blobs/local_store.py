@@ -24,39 +24,18 @@ _NS_PER_MS: Final = 1_000_000
 _DIGEST_CHARACTERS: Final = 64
 
 
-class LocalBlobStore:
-    """A BlobStore in a directory that belongs to one server."""
+class LocalBlobReader:
+    """A BlobReader of such a directory; writes nothing, and whether a server uses it does not matter."""
 
     def __init__(self, directory: Path) -> None:
-        """Create the directory if need be, and remove what a crash left half-written.
-
-        Raises:
-            OSError: the directory cannot be created, read or written.
-        """
+        """Name the directory, which need not exist."""
         self._directory = directory
-        self._lock = Lock()
-        """Makes looking at a file's time and acting on it one step."""
-        if not directory.is_dir():
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _sync(directory.parent)
-        for partial in directory.glob(f"??/{PARTIAL_PREFIX}*"):
-            partial.unlink(missing_ok=True)
 
     def size_of(self, digest: bytes) -> int | None:
         try:
             return self._path(digest).stat().st_size
         except FileNotFoundError:
             return None
-
-    def want(self, digest: bytes, now: int) -> bool:
-        path = self._path(digest)
-        with self._lock:
-            try:
-                wanted_ns = max(path.stat().st_mtime_ns, now * _NS_PER_MS)
-                os.utime(path, ns=(wanted_ns, wanted_ns))
-            except FileNotFoundError:
-                return False
-        return True
 
     def read(self, digest: bytes, offset: int, length: int) -> bytes:
         try:
@@ -67,6 +46,39 @@ class LocalBlobStore:
             return os.pread(descriptor, length, offset)
         finally:
             os.close(descriptor)
+
+    def _path(self, digest: bytes) -> Path:
+        name = digest.hex()
+        return self._directory / name[:2] / name
+
+
+class LocalBlobStore(LocalBlobReader):
+    """A BlobStore in a directory that belongs to one server."""
+
+    def __init__(self, directory: Path) -> None:
+        """Create the directory if need be, and remove what a crash left half-written.
+
+        Raises:
+            OSError: the directory cannot be created, read or written.
+        """
+        super().__init__(directory)
+        self._lock = Lock()
+        """Makes looking at a file's time and acting on it one step."""
+        if not directory.is_dir():
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _sync(directory.parent)
+        for partial in directory.glob(f"??/{PARTIAL_PREFIX}*"):
+            partial.unlink(missing_ok=True)
+
+    def want(self, digest: bytes, now: int) -> bool:
+        path = self._path(digest)
+        with self._lock:
+            try:
+                wanted_ns = max(path.stat().st_mtime_ns, now * _NS_PER_MS)
+                os.utime(path, ns=(wanted_ns, wanted_ns))
+            except FileNotFoundError:
+                return False
+        return True
 
     def receive(self, digest: bytes, size: int) -> "_Incoming":
         path = self._path(digest)
@@ -94,10 +106,6 @@ class LocalBlobStore:
                     return False
                 path.unlink()
             return True
-
-    def _path(self, digest: bytes) -> Path:
-        name = digest.hex()
-        return self._directory / name[:2] / name
 
 
 class _Incoming:

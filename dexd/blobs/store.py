@@ -51,15 +51,11 @@ class IncomingBlob(Protocol):
         ...
 
 
-class BlobStore(Protocol):
-    """Values by content."""
+class BlobReader(Protocol):
+    """Values by content, for those who only look."""
 
     def size_of(self, digest: bytes) -> int | None:
         """Size of a value; None if the store does not have it."""
-        ...
-
-    def want(self, digest: bytes, now: int) -> bool:
-        """Somebody is about to refer to the value, so that it is no orphan for a while; False if it is not there."""
         ...
 
     def read(self, digest: bytes, offset: int, length: int) -> bytes:
@@ -68,6 +64,14 @@ class BlobStore(Protocol):
         Raises:
             BlobMissingError: there is no such value.
         """
+        ...
+
+
+class BlobStore(BlobReader, Protocol):
+    """Values by content."""
+
+    def want(self, digest: bytes, now: int) -> bool:
+        """Somebody is about to refer to the value, so that it is no orphan for a while; False if it is not there."""
         ...
 
     def receive(self, digest: bytes, size: int) -> IncomingBlob:

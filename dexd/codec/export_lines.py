@@ -3,14 +3,15 @@
     {"kind": "execution", "form": 1, "flow_id": ..., "ordinal": ...}    one per execution
     {"kind": "run", "run_id": ..., ...}                                 one per run, oldest first
     {"kind": "event", "event_id": 1, ..., "payload": ..., "data": ...}  all events of the run above, in order
+    {"kind": "blob", "digest": ..., "offset": 0, ..., "data": ...}      large values, before what refers to them
     {"kind": "end", "runs": ..., "events": ...}                         says that the execution is whole
 
 `payload` is the event as it is in the log, in base64, and is what an import reads; `data` shows the same to people, and
-imports ignore it. Executions may follow each other in one file. Numbers of the log, as those of streams, are not part
-of it: an import gives new ones.
+imports ignore it. A large value is there once, in pieces. Executions may follow each other in one file. Numbers of the
+log, as those of streams, are not part of it: an import gives new ones.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -58,6 +59,17 @@ class EventLine(msgspec.Struct, frozen=True, tag="event", tag_field="kind"):
     data: msgspec.Raw
 
 
+class BlobLine(msgspec.Struct, frozen=True, tag="blob", tag_field="kind"):
+    """A piece of a large value; its pieces follow each other."""
+
+    digest: str
+    """SHA-256 of the whole value, in hexadecimal digits."""
+    size: int
+    """Of the whole value."""
+    offset: int
+    data: bytes
+
+
 class EndLine(msgspec.Struct, frozen=True, tag="end", tag_field="kind"):
     """Ends an execution, with what it has."""
 
@@ -65,7 +77,7 @@ class EndLine(msgspec.Struct, frozen=True, tag="end", tag_field="kind"):
     events: int
 
 
-Line: TypeAlias = ExecutionLine | RunLine | EventLine | EndLine
+Line: TypeAlias = ExecutionLine | RunLine | EventLine | BlobLine | EndLine
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Line).decode
@@ -103,8 +115,12 @@ def event_line(stored: StoredEvent, data: bytes) -> bytes:
     return to_line(event)
 
 
-def read_executions(lines: Iterable[bytes]) -> Iterator[ExportedExecution]:
+def read_executions(lines: Iterable[bytes], take_blob: Callable[[BlobLine], object]) -> Iterator[ExportedExecution]:
     """Read executions one after the other; blank lines are nothing.
+
+    Args:
+        lines: What was written.
+        take_blob: Gets the pieces of large values as they come, because they may be larger than memory.
 
     Raises:
         ExportError: a line is not of this form or not where it may be, or an execution has no end.
@@ -121,6 +137,8 @@ def read_executions(lines: Iterable[bytes]) -> Iterator[ExportedExecution]:
             if line.form != FORM:
                 raise ExportError(f"line {number}: form {line.form} is unknown, this release reads {FORM}")
             reader = _ExecutionReader(line)
+        elif isinstance(line, BlobLine):
+            take_blob(line)
         elif reader.take(number, line):
             yield reader.execution
             reader = None

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dexd.blobs.store import BlobReader
 from dexd.engine.exports import export_lines, runs_of_execution
 from dexd.log.durable_file import write_durably
 from dexd.log.event_log import EventLog, RunRow
@@ -26,17 +27,21 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 class DirectoryArchive:
     """See `dexd.engine.retention.Archive`."""
 
-    def __init__(self, directory: Path, log: EventLog, *, release: str, now: Callable[[], int]) -> None:
+    def __init__(
+        self, directory: Path, log: EventLog, blobs: BlobReader, *, release: str, now: Callable[[], int]
+    ) -> None:
         """Begin; directories are made when they are needed.
 
         Args:
             directory: Where the files go.
             log: Where executions are read.
+            blobs: Where their large values are read.
             release: What the files say of who wrote them.
             now: Server time.
         """
         self._directory = directory
         self._log = log
+        self._blobs = blobs
         self._release = release
         self._now = now
 
@@ -47,7 +52,7 @@ class DirectoryArchive:
     def _write(self, flow_id: str, ordinal: int, until: int, now: int) -> Sequence[RunRow]:
         rows = [row for row in runs_of_execution(self._log, flow_id, ordinal) if 0 < row.closed_at <= until]
         if rows:
-            lines = export_lines(self._log, rows, release=self._release, exported_at=now)
+            lines = export_lines(self._log, rows, self._blobs, release=self._release, exported_at=now)
             write_durably(self._directory / file_name(rows), lines)
         return rows
 

@@ -54,8 +54,7 @@ class Archive(Protocol):
         """Write down all retained runs of an execution that closed up to an instant, durably; gives them, oldest first.
 
         Raises:
-            LogError: the runs cannot be read.
-            OSError: they cannot be written.
+            Exception: they cannot be read or written.
         """
         ...
 
@@ -177,7 +176,7 @@ class Retention:
                 continue
             try:
                 kept += await archive.keep(flow_id, ordinal, until)
-            except (LogError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, one execution must not keep others
                 self.status.archive_failures += 1
                 sweep.postpone(flow_id, ordinal, error)
             else:

@@ -4,10 +4,60 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from dexd.codec.export_lines import ExportedExecution, ExportedRun, ExportError
+from dexd.blobs.store import BlobDamagedError, BlobReader, BlobStore, IncomingBlob
+from dexd.codec.export_lines import BlobLine, ExportedExecution, ExportedRun, ExportError
+from dexd.core.blobs import DIGEST_BYTES
 from dexd.engine.projections import rebuild_projections
 from dexd.log.event_log import Batch, EventLog, Projections, StoredEvent
 from dexd.log.memory_log import MemoryLog
+
+
+class BlobIntake:
+    """Puts large values into a store as their pieces come."""
+
+    def __init__(self, store: BlobStore, now: int) -> None:
+        """`now` is when they count as wanted; nobody removes those that nothing refers to for a day then."""
+        self.store = store
+        self._now = now
+        self._incoming: IncomingBlob | None = None
+        self._rest = 0
+
+    def take(self, piece: BlobLine) -> None:
+        """Take the next piece.
+
+        Raises:
+            ExportError: it does not follow the one before, or the value is not that of its digest.
+            OSError: it cannot be written.
+        """
+        if not piece.offset:
+            self.drop()
+            self._incoming, self._rest = self.store.receive(_digest(piece), piece.size), piece.size
+        if self._incoming is None or piece.offset != piece.size - self._rest:
+            raise ExportError(f"pieces of the large value {piece.digest} are missing")
+        self._incoming.write(piece.data)
+        self._rest -= len(piece.data)
+        if self._rest <= 0:
+            incoming, self._incoming = self._incoming, None
+            try:
+                incoming.keep(self._now)
+            except BlobDamagedError as error:
+                raise ExportError(f"the large value {piece.digest} has other bytes than its digest says") from error
+
+    def drop(self) -> None:
+        """Forget a value of which pieces are missing."""
+        if self._incoming is not None:
+            self._incoming.drop()
+            self._incoming = None
+
+
+def _digest(piece: BlobLine) -> bytes:
+    try:
+        digest = bytes.fromhex(piece.digest)
+    except ValueError:
+        digest = b""
+    if len(digest) != DIGEST_BYTES:
+        raise ExportError(f"{piece.digest!r} is no digest of a large value")
+    return digest
 
 
 class FlowExistsError(Exception):
@@ -22,13 +72,14 @@ class Imported(msgspec.Struct, frozen=True):
     events: int
 
 
-def import_executions(log: EventLog, executions: Iterable[ExportedExecution]) -> list[Imported]:
+def import_executions(log: EventLog, blobs: BlobReader, executions: Iterable[ExportedExecution]) -> list[Imported]:
     """Append executions, all of a Flow ID in one commit; nobody else may write meanwhile.
 
     Runs of one Flow ID may come in several pieces, as an archive has them.
 
     Raises:
-        ExportError: the events of a run are those of another one; nothing of any execution was imported.
+        ExportError: the events of a run are those of another one, or a large value is missing; nothing of any execution
+            was imported.
         FlowExistsError: a Flow ID or run exists; nothing of any execution was imported.
         LogDamagedError: the events of an execution cannot follow each other; nothing of any was imported.
         LogError: the log cannot be written; Flow IDs before that one were imported.
@@ -46,6 +97,7 @@ def import_executions(log: EventLog, executions: Iterable[ExportedExecution]) ->
         if found != [(flow_id, run.run_id) for run in runs]:
             raise ExportError(f"the runs of Flow {flow_id!r} are, by their events, {found}")
         last_seq, last_stream_id = last_seq + len(batch.events), last_stream_id + len(runs)
+        _refuse_missing(blobs, flow_id, batch)
         batches.append((Imported(flow_id, [run.run_id for run in runs], len(batch.events)), batch))
     for _, batch in batches:
         log.append(batch)
@@ -64,6 +116,12 @@ def _refuse_existing(log: EventLog, flow_id: str, runs: Sequence[ExportedRun]) -
         if run.run_id in seen or log.run_by_id(run.run_id) is not None:
             raise FlowExistsError(f"run {run.run_id} of Flow {flow_id!r} exists already")
         seen.add(run.run_id)
+
+
+def _refuse_missing(blobs: BlobReader, flow_id: str, batch: Batch) -> None:
+    for row in batch.blobs:
+        if blobs.size_of(row.digest) != row.size:
+            raise ExportError(f"the large value {row.digest.hex()} of Flow {flow_id!r} is missing")
 
 
 def _batch(runs: Sequence[ExportedRun], last_seq: int, last_stream_id: int) -> Batch:

@@ -7,6 +7,7 @@ import pytest
 
 from dexd.codec.export_lines import (
     FORM,
+    BlobLine,
     EndLine,
     ExecutionLine,
     ExportedExecution,
@@ -39,7 +40,7 @@ RUN = run_line(ROW, "COMPLETED")
 
 
 def read(*lines: bytes) -> list[ExportedExecution]:
-    return list(read_executions(lines))
+    return list(read_executions(lines, list[BlobLine]().append))
 
 
 def test_surf_23_what_was_written_is_read() -> None:
@@ -58,6 +59,16 @@ def test_surf_23_what_was_written_is_read() -> None:
         ExportedExecution("b", 2, [ExportedRun("run-7", [first])]),
     ]
     assert read() == []
+
+
+def test_keep_2_pieces_of_large_values_are_handed_on_as_they_come() -> None:
+    """[KEEP-2, BLOB-1] They stand among the events of their execution, and are none."""
+    pieces = [BlobLine("ab" * 32, 6, 0, b"\xff123"), BlobLine("ab" * 32, 6, 4, b"56")]
+    taken: list[BlobLine] = []
+    lines = [begin(), RUN, to_line(pieces[0]), to_line(pieces[1]), event(1), end()]
+    [execution] = read_executions(lines, taken.append)
+    assert taken == pieces
+    assert len(execution.runs[0].events) == 1
 
 
 def test_surf_23_lines_are_json_that_people_can_read() -> None:

@@ -1,5 +1,6 @@
 """`dex log export` and `import`, `inspect`, `stats` and `diff`, on directories of the real log [SURF-23]."""
 
+import hashlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +11,8 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from dexd.blobs.local_store import LocalBlobReader, LocalBlobStore
+from dexd.core.blobs import BlobReference
 from dexd.core.flow.decide_flow_retry import derived_run_id
 from dexd.core.flow.state import RunState
 from dexd.core.ids import RunId
@@ -202,6 +205,61 @@ async def test_surf_23_import_refuses_what_is_there_and_what_is_no_export(tmp_pa
     async with server_on(tmp_path / "elsewhere") as rig:
         assert rig.log.last_seq == 0
     assert dex("import", "-", "--data-dir", elsewhere, given=b"") == (0, {"imported": []})
+
+
+# ---- large values ------------------------------------------------------------------------------------------------
+
+LARGE = b'"' + b"x" * (2 << 20) + b'"'
+REFERENCE = BlobReference(hashlib.sha256(LARGE).digest(), len(LARGE))
+
+
+async def with_large_value(data_dir: Path, blob_dir: Path) -> bytes:
+    """The export of a Flow whose Attribute and message are one large value."""
+    incoming = LocalBlobStore(blob_dir).receive(REFERENCE.digest, REFERENCE.size)
+    incoming.write(LARGE)
+    incoming.keep(1)
+    async with server_on(data_dir) as rig:
+        await rig.answer(start_command("large", attributes=(("doc", REFERENCE.to_value()),)))
+        await rig.answer(publish_command("large", REFERENCE.to_value()))
+    return exported(data_dir, "large", "--blob-dir", str(blob_dir))
+
+
+async def test_keep_2_large_values_are_exported_once_and_imported(tmp_path: Path) -> None:
+    """[KEEP-2, BLOB-1, SURF-23] In pieces; they lie in the other store before the events are in the other log."""
+    here = tmp_path / "here"
+    lines = await with_large_value(tmp_path / "there", tmp_path / "there" / "blobs")
+    assert lines.count(b'"kind":"blob"') == 3
+    assert dex("import", "-", "--data-dir", str(here), given=lines)[0] == 0
+    store = LocalBlobReader(here / "blobs")
+    assert store.read(REFERENCE.digest, 0, REFERENCE.size + 1) == LARGE
+    with SqliteLog.open(log_path(here)) as log:
+        assert log.blobs_in_use([REFERENCE.digest]) == {REFERENCE.digest}
+        assert verify_log(log, lambda _: None).faults == []
+
+
+async def test_keep_2_large_value_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    """[KEEP-2, SURF-23] When it is exported and when it is imported; `--blob-dir` says where they are."""
+    lines = await with_large_value(tmp_path / "there", tmp_path / "elsewhere")
+    code, error = dex("export", "large", "--data-dir", str(tmp_path / "there"))
+    assert (code, error["error"]["code"]) == (ExitCode.NOT_FOUND, "BLOB_NOT_FOUND")
+    pieces = [line for line in lines.splitlines(True) if b'"kind":"blob"' in line]
+    wrong = pieces[1].replace(b"eHh4", b"eXl5", 1)
+    no_digest = pieces[0].replace(REFERENCE.digest.hex().encode(), b"abc", 1)
+    for old, new in (
+        (b"".join(pieces), b""),
+        (pieces[0], b""),
+        (pieces[1], b""),
+        (pieces[2], b""),
+        (pieces[1], wrong),
+        (pieces[0], no_digest),
+    ):
+        broken = lines.replace(old, new)
+        assert broken != lines
+        code, error = dex("import", "-", "--data-dir", str(tmp_path / "here"), given=broken)
+        assert (code, error["error"]["code"]) == (ExitCode.USAGE, "INVALID_EXPORT"), (old[:100], new[:100])
+    assert list((tmp_path / "here" / "blobs").rglob("tmp-*")) == []
+    code, _ = dex("import", "-", "--data-dir", str(tmp_path / "here"), "--blob-dir", str(tmp_path / "b"), given=lines)
+    assert (code, LocalBlobReader(tmp_path / "b").size_of(REFERENCE.digest)) == (0, REFERENCE.size)
 
 
 # ---- inspect, stats, diff ----------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dexd.codec.export_lines import read_executions
+from dexd.blobs.memory_store import MemoryBlobStore
+from dexd.codec.export_lines import BlobLine, read_executions
 from dexd.engine.archive import DirectoryArchive, file_name
 from dexd.log.event_log import RunRow, StoredEvent
 from tests.unit.engine.rig import Rig, start_command, stop_command
@@ -13,13 +14,13 @@ LATER = 10**9
 
 
 async def archived(rig: Rig, directory: Path, flow_id: str, ordinal: int = 1, until: int = LATER) -> list[str]:
-    archive = DirectoryArchive(directory, rig.log, release="1.0", now=rig.clock.now)
+    archive = DirectoryArchive(directory, rig.log, MemoryBlobStore(), release="1.0", now=rig.clock.now)
     return [row.run_id for row in await archive.keep(flow_id, ordinal, until)]
 
 
 def events_of(path: Path) -> list[StoredEvent]:
     with path.open("rb") as file:
-        [execution] = read_executions(file)
+        [execution] = read_executions(file, list[BlobLine]().append)
     return [event for run in execution.runs for event in run.events]
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 import msgspec
+import pytest
 
+from dexd.blobs.store import BlobMissingError
 from dexd.codec.flow_queries import FlowWaitQuery, HistoryQuery, RunKey
 from dexd.codec.views import FlowWait
 from dexd.core.commands import InvokeRpc
@@ -15,7 +17,7 @@ from dexd.core.retention import RetentionConfig
 from dexd.core.terms import FlowRetry, FlowTerms
 from dexd.core.values import DecisionKind, IdReusePolicy, RetryPolicy, StepPlan, StopType
 from dexd.engine.retention import SWEEP_MS_MAX, Retention
-from dexd.log.errors import LogFullError
+from dexd.log.errors import LogDamagedError, LogFullError
 from dexd.log.event_log import Batch, Removal, RunFilter, RunRow
 from dexd.log.reading import InlinePages
 from tests.unit.engine.rig import Answers, Rig, publish_command, start_command, stop_command
@@ -30,10 +32,11 @@ class Cellar:
         self.log = rig.log
         self.kept: list[list[str]] = []
         self.refused: set[str] = set()
+        self.error: Exception = OSError("no room")
 
     async def keep(self, flow_id: str, ordinal: int, until: int) -> Sequence[RunRow]:
         if flow_id in self.refused:
-            raise OSError("no room")
+            raise self.error
         rows = [row for row in self.log.run_rows(flow_id) if row.ordinal == ordinal and 0 < row.closed_at <= until]
         self.kept.append([row.run_id for row in rows])
         return rows[::-1]
@@ -241,6 +244,21 @@ async def test_keep_2_executions_are_archived_before_they_go() -> None:
     assert cellar.kept == [["run-a"], ["run-b"]]
     assert keeper.flow_ids == []
     assert keeper.retention.status.archived_executions == 2
+
+
+@pytest.mark.parametrize("error", [LogDamagedError("event 3"), KeyError("Step-1"), BlobMissingError("00")])
+async def test_keep_2_execution_that_cannot_be_read_keeps_no_other(error: Exception) -> None:
+    """[KEEP-2] Whatever is wrong with it, and in every sweep."""
+    rig = Rig()
+    cellar = Cellar(rig)
+    cellar.refused, cellar.error = {"a"}, error
+    keeper = Keeper(rig, cellar)
+    await keeper.end("a", "b")
+    await keeper.advance(11_000)
+    await keeper.end("c")
+    await keeper.advance(20_000)
+    assert keeper.flow_ids == ["a"]
+    assert keeper.retention.status.archive_failures > 1
 
 
 async def test_keep_2_failed_archive_postpones_is_shown_and_tried_again_ever_later() -> None:

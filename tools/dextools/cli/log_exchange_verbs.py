@@ -1,6 +1,7 @@
 """`dex log export` and `dex log import`: executions as JSON lines, out of one log and into another [SURF-23]."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from importlib.metadata import version
@@ -11,6 +12,8 @@ import msgspec
 import typer
 from rich.text import Text
 
+from dexd.blobs.local_store import LocalBlobReader, LocalBlobStore
+from dexd.blobs.store import BlobMissingError
 from dexd.codec.export_lines import ExportError, read_executions
 from dexd.engine.exports import export_lines, runs_of_execution
 from dexd.log.durable_file import write_durably
@@ -20,11 +23,18 @@ from dextools.cli.errors import CommandError, ExitCode
 from dextools.cli.invocation import Invocation, verb
 from dextools.cli.log_verbs import DEFAULT_DATA_DIR, DataDir, RunName, found_run
 from dextools.cli.progress import progress
-from dextools.log_import import FlowExistsError, import_executions
+from dextools.log_import import BlobIntake, FlowExistsError, import_executions
 from dextools.offline_log import open_exclusively, open_offline
 from dextools.terminal_text import cell
 
 STDIN = Path("-")
+
+BlobDir = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where large values are; `blobs` in the data directory if not given.", metavar="DIR", file_okay=False
+    ),
+]
 
 
 def add_exchange_verbs(app: typer.Typer) -> None:
@@ -43,6 +53,7 @@ def export(
     only_run: Annotated[
         bool, typer.Option("--only-run", help="Not the whole execution, only the run that ID names.")
     ] = False,
+    blob_dir: BlobDir = None,
 ) -> None:
     """Write an execution as JSON lines, with everything that an import needs."""
     with open_offline(data_dir) as log:
@@ -50,9 +61,13 @@ def export(
         rows = [run] if only_run else runs_of_execution(log, run.flow_id, run.ordinal)
         events = sum(_events_of(log, row) for row in rows)
         with progress("events", total=events) as advance:
-            lines = _counted(export_lines(log, rows, release=version("dexd"), exported_at=log.last_at), advance)
+            where = blob_dir or data_dir / "blobs"
+            lines = export_lines(log, rows, LocalBlobReader(where), release=version("dexd"), exported_at=log.last_at)
             try:
-                _write(lines, out)
+                _write(_counted(lines, advance), out)
+            except BlobMissingError as error:
+                text = f"the large value {error} is not in {where}; --blob-dir names another place"
+                raise CommandError(text, ExitCode.NOT_FOUND, code="BLOB_NOT_FOUND") from error
             except (LookupError, TypeError, ValueError, LogDamagedError) as error:
                 # What a damaged log does to decoding and to the fold; `dex log verify` says where.
                 raise CommandError(f"run {run.run_id} cannot be exported: {error!r}", ExitCode.FAILED) from error
@@ -73,6 +88,7 @@ def import_(
         list[Path], typer.Argument(metavar="FILE...", help='Exports; "-" is standard input.', show_default=False)
     ],
     data_dir: DataDir = DEFAULT_DATA_DIR,
+    blob_dir: BlobDir = None,
 ) -> None:
     """Put exported executions into the log of a data directory, which is made if there is none.
 
@@ -81,9 +97,12 @@ def import_(
     with ExitStack() as opened:
         sources = [sys.stdin.buffer if file == STDIN else opened.enter_context(_open(file)) for file in files]
         log = opened.enter_context(open_exclusively(data_dir, is_new_allowed=True))
+        blobs = LocalBlobStore(blob_dir or data_dir / "blobs")
+        intake = BlobIntake(blobs, time.time_ns() // 1_000_000)
+        opened.callback(intake.drop)
         try:
-            executions = [execution for source in sources for execution in read_executions(source)]
-            imported = import_executions(log, executions)
+            executions = [execution for source in sources for execution in read_executions(source, intake.take)]
+            imported = import_executions(log, blobs, executions)
         except ExportError as error:
             raise CommandError(f"not imported: {error}", ExitCode.USAGE, code="INVALID_EXPORT") from error
         except FlowExistsError as error:
