@@ -173,8 +173,10 @@ class Reads:
         """The last run of the execution. The first one, its name, may have been removed while others go on [KEEP-1]."""
         found = self._find(RunKey(query.flow_id, query.first_run_id))
         if isinstance(found, Rejection):
-            latest = None if query.first_run_id is None else self._decided.runs.latest_run(query.flow_id)
-            return found if latest is None or latest.execution_id != query.first_run_id else latest
+            first_run_id = query.first_run_id
+            if first_run_id is None:
+                return found
+            return self._decided.runs.last_run_of_execution(query.flow_id, first_run_id) or found
         return self._decided.runs.last_run_from(found) or _refuse_run(found.flow_id, found.run_id)
 
     def wait_for_step(self, query: StepWaitQuery, on_answer: OnAnswer[StepWait]) -> Abandon | None:
@@ -276,14 +278,15 @@ class Reads:
         page = await self._history.page(run.stream_id, version, limit)
         return page if page is not None else _refuse_run(run.flow_id, run.run_id)
 
-    async def _past_step(self, run: RunState, step: StepExecutionId) -> StepWait:
+    async def _past_step(self, run: RunState, step: StepExecutionId) -> StepWait | Rejection:
         streams: Sequence[int] = (run.stream_id,)
         if run.chain_id != run.run_id:
             streams = await self._pages.chain_streams(run.chain_id)
         while (outcome := await self._history.step_outcome(streams, step)) is None:
             streams = await self._streams_before_fork(run, streams[0])
             if not streams:
-                break
+                message = f"{step} of Flow {run.flow_id!r} ended in a run that was deleted when its retention was over"
+                return Rejection(Code.FLOW_NOT_FOUND, message, {"flow_id": run.flow_id, "step_execution_id": step})
         return StepWait(outcome)
 
     async def _streams_before_fork(self, run: RunState, stream_id: int) -> Sequence[int]:

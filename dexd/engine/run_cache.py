@@ -148,6 +148,16 @@ class RunCache:
             run = following
         return run
 
+    def last_run_of_execution(self, flow_id: FlowId, first_run_id: RunId) -> RunState | None:
+        """The newest run of an execution whose first run is not retained; None if none is."""
+        latest = self.latest_run(flow_id)
+        if latest is None or latest.execution_id == first_run_id:
+            return latest
+        # It is an earlier execution, of which the log knows everything.
+        rows = (row for row in self._log.run_rows(flow_id) if row.first_run_id == first_run_id)
+        newest = next(rows, None)
+        return None if newest is None else self.run_by_id(RunId(newest.run_id))
+
     # ---- for the kernel ----
 
     def take_chain(self, chain_id: RunId) -> RunState | None:

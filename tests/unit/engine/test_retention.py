@@ -6,20 +6,21 @@ import msgspec
 import pytest
 
 from dexd.blobs.store import BlobMissingError
-from dexd.codec.flow_queries import FlowWaitQuery, HistoryQuery, RunKey
-from dexd.codec.views import FlowWait
-from dexd.core.commands import InvokeRpc
+from dexd.codec.flow_queries import FlowWaitQuery, HistoryQuery, RunKey, StepWaitQuery
+from dexd.codec.views import FlowWait, StepWait
+from dexd.core.commands import AcceptCall, ContinueAsNew, InvokeRpc
 from dexd.core.flow.decide_flow_retry import derived_run_id
-from dexd.core.ids import FlowId, RequestId, RunId
+from dexd.core.ids import FlowId, RequestId, RunId, StepExecutionId
 from dexd.core.outcome import StartFlowAccepted
 from dexd.core.rejections import Code, Rejection
 from dexd.core.retention import RetentionConfig
 from dexd.core.terms import FlowRetry, FlowTerms
-from dexd.core.values import DecisionKind, IdReusePolicy, RetryPolicy, StepPlan, StopType
+from dexd.core.values import DecisionKind, FlowStatus, IdReusePolicy, RetryPolicy, StepOutcome, StepPlan, StopType
 from dexd.engine.retention import SWEEP_MS_MAX, Retention
 from dexd.log.errors import LogDamagedError, LogFullError
 from dexd.log.event_log import Batch, Removal, RunFilter, RunRow
 from dexd.log.reading import InlinePages
+from dextools.log_verification import verify_log
 from tests.unit.engine.rig import Answers, Rig, publish_command, start_command, stop_command
 
 KEPT_MS = 10_000
@@ -303,3 +304,33 @@ async def test_keep_1_superseded_run_of_an_open_execution_goes_by_its_own_close(
         assert waited == FlowWait(derived_run_id("run-a/retry"))
     other = await rig.read(rig.engine.reads.wait_for_flow, FlowWaitQuery(FlowId("a"), 0, RunId("run-b")))
     assert other.code is Code.FLOW_NOT_FOUND
+    # So they do when there is another execution, and when it has ended.
+    await rig.answer(stop_command("a"))
+    await rig.start("a", run_id="run-2", request_id="second")
+    ended = await rig.read(rig.engine.reads.wait_for_flow, FlowWaitQuery(FlowId("a"), 0, RunId("run-a")))
+    assert (ended.run_id, ended.end.status) == (derived_run_id("run-a/retry"), FlowStatus.CANCELED)
+
+
+async def test_keep_1_rolled_over_run_takes_nothing_with_it_that_is_still_needed() -> None:
+    """[KEEP-1, ROLL-3, WAITAPI-3] How its Steps ended goes with it; those that go on are as they were."""
+    rig = Rig()
+    keeper = Keeper(rig)
+    worker = await rig.worker()
+    await rig.start("f")
+    worker.decide(worker.calls[0], DecisionKind.GO_TO, b"", StepPlan("Next", b"", False))
+    await rig.decided()
+    running = worker.calls[1]
+    worker.say(AcceptCall(worker.session, running.stream, running.call.token))
+    rolled = await rig.answer(ContinueAsNew(FlowId("f"), None, RequestId("roll"), b"digest"))
+    query = StepWaitQuery(FlowId("f"), StepExecutionId("Begin-1"), 60_000)
+    assert await rig.read(rig.engine.reads.wait_for_step, query) == StepWait(StepOutcome.COMPLETED)
+    await keeper.advance(11_000)
+    assert [row.run_id for row in rig.log.run_rows("f")] == [rolled.run_id]
+    refused = await rig.read(rig.engine.reads.wait_for_step, query)
+    assert refused.code is Code.FLOW_NOT_FOUND
+    assert "deleted" in refused.message
+    worker.decide(running, DecisionKind.FORCE_COMPLETE, b"42")
+    await rig.decided()
+    waited = await rig.read(rig.engine.reads.wait_for_flow, FlowWaitQuery(FlowId("f"), 0, RunId("run-f")))
+    assert waited.end.status is FlowStatus.COMPLETED
+    assert verify_log(rig.log, lambda _: None).faults == []
