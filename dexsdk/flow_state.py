@@ -289,6 +289,9 @@ class FlowState:
     timeout: FlowTimeoutState | None
     parent: FlowParent | None
     schedule_id: str | None
+    """The schedule that started it [SCHED-2]."""
+    scheduled_at: datetime | None
+    """Nominal instant of the fire that started it."""
     steps: tuple[StepState, ...]
     """Active Step executions in order of scheduling."""
     queued: tuple[QueuedStep, ...]

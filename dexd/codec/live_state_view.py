@@ -74,7 +74,7 @@ def _summary(run: RunState) -> dict[str, Json]:
 
 def _surroundings(run: RunState) -> dict[str, Json]:
     terms = run.terms
-    parent = None if terms is None else terms.parent
+    parent, schedule = (None, None) if terms is None else (terms.parent, terms.schedule)
     return {
         "config": _config(run.config),
         "attempt": run.flow_attempt,
@@ -84,7 +84,8 @@ def _surroundings(run: RunState) -> dict[str, Json]:
         if not run.timeout_at or terms is None
         else {"at": run.timeout_at, "policy": terms.timeout_policy.name},
         "parent": None if parent is None else {"flow_id": parent.flow_id, "depth": parent.depth},
-        "schedule_id": None if terms is None or terms.schedule is None else terms.schedule.schedule_id,
+        "schedule_id": None if schedule is None else schedule.schedule_id,
+        "scheduled_at": None if schedule is None else schedule.scheduled_at,
         "skips": [
             {"step_execution_id": step, "condition_id": timer.condition_id or None, "index": timer.index}
             for step, timers in run.skips.items()
@@ -155,7 +156,7 @@ def _named(key: str) -> dict[str, Json]:
 
 def _calls(run: RunState, dispatcher: Dispatcher) -> Iterator[Call]:
     for step_execution_id in run.steps:
-        call = dispatcher.calls.get((run.run_id, step_execution_id))
+        call = dispatcher.calls.get((run.chain_id, step_execution_id))
         if call is not None:
             yield call
 
@@ -178,7 +179,7 @@ def _locks(run: RunState, dispatcher: Dispatcher, budget: Budget) -> dict[str, J
     held += [
         {**_named(name), "by": key[1]}
         for key, names in dispatcher.locks.held.items()
-        if key[0] == run.run_id and key[1] not in run.steps
+        if key[0] == run.chain_id and key[1] not in run.steps
         for name in names
     ]
     awaited = [

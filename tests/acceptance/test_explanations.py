@@ -158,3 +158,18 @@ async def test_hist_1_the_live_state_of_a_waiting_flow() -> None:
         assert (state.history_events, state.first_run_id) == (info.history_events, info.first_run_id)
         await env.advance(HOUR)
         assert (await env.client.get_flow_state("f")).steps == ()
+
+
+async def test_row_46_blockers_are_told_over_a_roll_over_too() -> None:
+    """[ROLL-3] Calls and locks belong to the chain of runs; so does what is said of them."""
+    flow = failing()
+    async with start_env(flow, auto_skip=False) as env:
+        await env.client.start_flow(flow, "f", 0, StartFlowOptions().with_attribute(STOCK, 1))
+        await env.client.invoke_rpc(flow.schedule, "f", "A")
+        before = await blockers(env, "f")
+        first = await env.client.get_flow_state("f")
+        await env.client.trigger_continue_as_new("f")
+        assert await blockers(env, "f") == before
+        state = await env.client.get_flow_state("f")
+        assert state.run_id != first.run_id
+        assert (state.first_run_id, state.locks, state.steps) == (first.first_run_id, first.locks, first.steps)

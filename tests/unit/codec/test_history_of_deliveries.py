@@ -1,10 +1,12 @@
 """Every attempt and delivery in history: where, when, how long, and how it ended [HIST-3, HIST-4]."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from dexd.codec.history_view import HistoryView
 from dexd.core.config import KernelConfig
+from dexd.core.events import EVENT_TYPES
 from dexd.core.values import Method, Resolution, StepDurability
 from tests.support.builders import (
     SECOND,
@@ -123,3 +125,19 @@ def test_hist_4_the_shape_is_the_same_for_sync_and_async() -> None:
 
 def _shape(data: Any) -> Any:
     return {name: _shape(part) for name, part in data.items()} if isinstance(data, dict) else type(data).__name__
+
+
+HIST_2 = """FlowStarted FlowContinued FlowForked FlowRetried StepScheduled StepDispatched StepDeliveryLost
+WaitForCompleted WaitForFailed ExecuteCompleted ExecuteFailed MethodPending StepCanceled ConditionsMet TimerFired
+TimerSkipped ChannelPublished ChannelMessageDeleted AttributesSet RpcCompleted SubFlowStarted SubFlowClosed StaleResultRejected
+FlowConfigUpdated FlowClosed"""
+
+BEYOND = "StepDeclined HeartbeatReceived TimerSkipRequested FlowReopened"
+"""What else is worth an entry: an offer that came to nothing, signs of life, wishes for later, a closed run left."""
+
+
+def test_hist_2_history_has_these_kinds_and_the_page_names_all_of_them() -> None:
+    kinds = {event_type.__name__ for event_type in EVENT_TYPES}
+    assert kinds == {*HIST_2.split(), *BEYOND.split()}
+    page = (Path(__file__).parents[3] / "docs" / "live-state.md").read_text(encoding="utf-8")
+    assert [kind for kind in sorted(kinds) if kind not in page] == []

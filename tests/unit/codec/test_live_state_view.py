@@ -9,9 +9,9 @@ from dexd.codec.budget import VALUE_BYTES_MAX, Budget
 from dexd.codec.live_state_view import live_state
 from dexd.codec.live_step_view import STEP_VALUES_BYTES_MAX
 from dexd.core.events import ConditionsMet, HeartbeatReceived, SubFlowStarted, TimerSkipped
-from dexd.core.ids import FlowId, RunId, StepExecutionId
+from dexd.core.ids import FlowId, RunId, ScheduleId, StepExecutionId
 from dexd.core.sub_flows import SubFlowPlan
-from dexd.core.terms import ActiveStepSearchMode, FlowConfig, FlowTimeoutPolicy, Parent
+from dexd.core.terms import ActiveStepSearchMode, FlowConfig, FlowTimeoutPolicy, Parent, ScheduledBy
 from dexd.core.values import (
     Condition,
     ConditionKind,
@@ -103,7 +103,11 @@ def test_hist_1_shows_how_a_closed_flow_ended() -> None:
 def test_hist_1_shows_config_timeout_parent_start_delay_and_remembered_skips() -> None:
     config = FlowConfig(ActiveStepSearchMode.ALL, 50, StepDurability.ASYNC, True)
     chosen = terms(
-        config=config, timeout_ms=HOUR, timeout_policy=FlowTimeoutPolicy.CANCEL, parent=Parent(FlowId("mother"), 2)
+        config=config,
+        timeout_ms=HOUR,
+        timeout_policy=FlowTimeoutPolicy.CANCEL,
+        parent=Parent(FlowId("mother"), 2),
+        schedule=ScheduledBy(ScheduleId("nightly"), T0 - 5),
     )
     case = given(started(terms=chosen, eligible_at=T0 + 9, timeout_at=T0 + HOUR), scheduled("A-1", wait_for=True))
     state = shown(case.after(skip_timer("A-1", TimerId("late")), skip_timer("A-1", TimerId(index=1), request_id="q")))
@@ -115,6 +119,7 @@ def test_hist_1_shows_config_timeout_parent_start_delay_and_remembered_skips() -
     }
     assert state["timeout"] == {"at": T0 + HOUR, "policy": "CANCEL"}
     assert state["parent"] == {"flow_id": "mother", "depth": 2}
+    assert (state["schedule_id"], state["scheduled_at"]) == ("nightly", T0 - 5)
     assert (state["attempt"], state["begins_at"], state["is_completing"]) == (1, T0 + 9, False)
     assert state["skips"] == [
         {"step_execution_id": "A-1", "condition_id": "late", "index": 0},

@@ -86,11 +86,14 @@ def history(
 ) -> None:
     """Show the history of a run, oldest event first.
 
-    With --follow and --json every event is one line of JSON.
+    With --follow the runs that follow are shown too, unless --run-id names one. With --json every event is then one
+    line of JSON.
     """
     with call.connection() as connection:
         if follow:
-            request = pb.WatchHistoryRequest(flow_id=flow_id, run_id=run_id, from_event_id=first)
+            request = pb.WatchHistoryRequest(
+                flow_id=flow_id, run_id=run_id, from_event_id=first, follow_runs=not run_id
+            )
             for event in connection.stream(connection.flows.WatchHistory, request):
                 call.output.answer(event_document(event), history_line(_row(event), full=full))
             return
