@@ -12,19 +12,27 @@ import structlog
 from dexd.codec.event_codec import from_stored, is_of_run, stream_event_from_stored
 from dexd.codec.state_codec import to_snapshot, to_stream_snapshot
 from dexd.core.flow.evolve import evolve
+from dexd.core.flow.parking import is_quiet
 from dexd.core.flow.state import RunState
 from dexd.core.streams import StreamState, evolve_stream
+from dexd.core.sub_flow_desk import running_children
 from dexd.engine.batch import blob_rows, row_of, row_of_stream
+from dexd.engine.parking_lot import parking_row
 from dexd.engine.pending_timers import timer_rows
 from dexd.engine.recovery import PAGE_EVENTS, all_events
 from dexd.log.errors import LogDamagedError
 from dexd.log.event_log import BlobRow, EventLog, Projections, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
+from dexd.log.parking import ParkingRow
 
 PROJECTION_VERSION = 2
 """Raised whenever rows get other content than before for the same events."""
 
 SNAPSHOT_FROM_EVENTS = 200
 """Open runs with at least so many events get a snapshot."""
+
+
+ROWS_AT_ONCE = 1_000
+"""Runs whose rows are in memory."""
 
 
 class Rebuilt(msgspec.Struct, frozen=True):
@@ -36,6 +44,8 @@ class Rebuilt(msgspec.Struct, frozen=True):
     snapshots: int
     streams: int = 0
     """Streams that are not runs'."""
+    parked: int = 0
+    """Open runs that need not be in memory."""
 
 
 def refresh_projections(log: EventLog) -> None:
@@ -55,7 +65,8 @@ def refresh_projections(log: EventLog) -> None:
 def rebuild_projections(log: EventLog, advance: Callable[[int], None]) -> Rebuilt:
     """Fold every run from its first event and replace all rows in one commit; nobody else may write meanwhile.
 
-    Rows are collected in memory: a few hundred bytes a run, and the snapshots of long open ones.
+    Open runs in which nothing is under way are parked, so that a server that starts on many has them on disk. Rows are
+    written as they are made: what is in memory is the length of every stream.
 
     Args:
         log: Whose events are read and whose rows are replaced.
@@ -65,28 +76,74 @@ def rebuild_projections(log: EventLog, advance: Callable[[int], None]) -> Rebuil
         LogDamagedError: a run cannot be folded; nothing was changed.
         LogError: the log cannot be read or written; nothing was changed.
     """
-    runs: list[RunRow] = []
-    timers: list[TimerRow] = []
-    snapshots: list[Snapshot] = []
-    streams: list[StreamRow] = []
-    events = 0
     blobs: list[BlobRow] = []
-    for stream_id, version in _stream_lengths(log, blobs, advance).items():
-        events += version
-        advance(version)
-        if not is_of_run(log.read_stream(stream_id, 1, 1)[0]):
-            state = _folded_stream(log, stream_id)
-            streams.append(row_of_stream(state))
-            if not state.is_closed and state.version >= SNAPSHOT_FROM_EVENTS:
-                snapshots.append(to_stream_snapshot(state))
-            continue
-        run = _folded(log, stream_id)
-        runs.append(row_of(run))
-        timers += timer_rows(run)
-        if run.is_open and run.version >= SNAPSHOT_FROM_EVENTS:
-            snapshots.append(to_snapshot(run))
-    log.replace_projections(Projections(PROJECTION_VERSION, runs, snapshots, timers, streams, blobs=blobs))
-    return Rebuilt(events, len(runs), len(timers), len(snapshots), len(streams))
+    lengths = _stream_lengths(log, blobs, advance)
+    making = _Making(log)
+
+    def parts() -> Iterator[Projections]:
+        for stream_id, version in lengths.items():
+            making.add(stream_id, version)
+            advance(version)
+            if len(making.runs) == ROWS_AT_ONCE:
+                yield making.take()
+        yield making.take()
+
+    log.replace_projections(Projections(PROJECTION_VERSION, (), (), (), blobs=blobs), parts())
+    return making.rebuilt
+
+
+class _Making:
+    """Rows that are made and not written yet, and the count of all of them."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self.rebuilt = Rebuilt(0, 0, 0, 0)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.runs: list[RunRow] = []
+        self._timers: list[TimerRow] = []
+        self._snapshots: list[Snapshot] = []
+        self._streams: list[StreamRow] = []
+        self._parking: list[ParkingRow] = []
+        self._events = 0
+
+    def add(self, stream_id: int, version: int) -> None:
+        self._events += version
+        if is_of_run(self._log.read_stream(stream_id, 1, 1)[0]):
+            self._add_run(_folded(self._log, stream_id))
+            return
+        state = _folded_stream(self._log, stream_id)
+        self._streams.append(row_of_stream(state))
+        if not state.is_closed and state.version >= SNAPSHOT_FROM_EVENTS:
+            self._snapshots.append(to_stream_snapshot(state))
+
+    def _add_run(self, run: RunState) -> None:
+        self.runs.append(row_of(run))
+        self._timers += timer_rows(run)
+        # Who waits for a child may have missed word of its end, and asks again when the server starts [ARCH-14].
+        is_parked = is_quiet(run) and not any(running_children(run))
+        if is_parked:
+            self._parking.append(parking_row(run))
+        if is_parked or (run.is_open and run.version >= SNAPSHOT_FROM_EVENTS):
+            self._snapshots.append(to_snapshot(run))
+
+    def take(self) -> Projections:
+        """Give what is made, and count it."""
+        made = Projections(
+            PROJECTION_VERSION, self.runs, self._snapshots, self._timers, self._streams, parking=self._parking
+        )
+        so_far = self.rebuilt
+        self.rebuilt = Rebuilt(
+            so_far.events + self._events,
+            so_far.runs + len(made.runs),
+            so_far.timers + len(made.timers),
+            so_far.snapshots + len(made.snapshots),
+            so_far.streams + len(made.streams),
+            so_far.parked + len(made.parking),
+        )
+        self._begin()
+        return made
 
 
 def _stream_lengths(log: EventLog, blobs: list[BlobRow], advance: Callable[[int], None]) -> dict[int, int]:

@@ -219,8 +219,11 @@ class EventLog(ParkedRuns, Protocol):
         """Form in which the projections were last made anew, 0 if never; theirs who write them to compare [ARCH-10]."""
         ...
 
-    def replace_projections(self, projections: Projections) -> None:
-        """Put these rows in place of all that there are, in one commit; the events stay as they are.
+    def replace_projections(self, projections: Projections, more: Iterable[Projections] = ()) -> None:
+        """Put these rows, and `more` of the same version, in place of all that there are, in one commit.
+
+        `more` may read the log while it is written, and may raise; nothing is changed then. The events stay as they
+        are.
 
         For the one who appends, before anything is appended. Raises as `append`.
         """

@@ -90,14 +90,16 @@ class MemoryLog:
     def projection_version(self) -> int:
         return self._projection_version
 
-    def replace_projections(self, projections: Projections) -> None:
+    def replace_projections(self, projections: Projections, more: Iterable[Projections] = ()) -> None:
+        parts = [projections, *more]
         self._runs, self._stream_ids, self._flows, self._snapshots, self._timers = {}, {}, {}, {}, {}
         self._others, self._parked, self._blobs = {}, {}, {}
         self._projection_version = projections.version
-        self._keep(projections.runs, projections.snapshots, projections.timers)
-        self._keep_streams(projections.streams)
-        self._park(projections.parking)
-        self._keep_blobs(projections.blobs)
+        for part in parts:
+            self._keep(part.runs, part.snapshots, part.timers)
+            self._keep_streams(part.streams)
+            self._park(part.parking)
+            self._keep_blobs(part.blobs)
 
     def append(self, batch: Batch) -> None:
         """Check all of the batch before any of it is kept, which is what makes it atomic."""

@@ -5,7 +5,7 @@ thread. Whatever has gone wrong, an append leaves all of its batch or nothing.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
@@ -65,18 +65,16 @@ class SqliteLog(SqliteReader):
         self._is_removing = self._is_removing or bool(batch.removals)
         self._checkpointer.count(_size_bytes(batch))
 
-    def replace_projections(self, projections: Projections) -> None:
+    def replace_projections(self, projections: Projections, more: Iterable[Projections] = ()) -> None:
         self._refuse_after_failure()
-        statements: list[Statement] = [(text, ()) for text in queries.REMOVE_PROJECTIONS]
-        statements += _inserts(queries.put_runs, projections.runs)
-        statements += _inserts(queries.put_snapshots, projections.snapshots)
-        statements += _inserts(queries.put_timers, projections.timers)
-        statements += _inserts(queries.put_streams, projections.streams)
-        statements += parking_statements(projections.parking)
-        statements += _inserts(queries.put_blobs, projections.blobs)
-        statements.append((queries.NOTE_PROJECTIONS, (projections.version,)))
         try:
-            self._write(statements)
+            with self._transaction():
+                for text in queries.REMOVE_PROJECTIONS:
+                    self._writer.execute(text)
+                for part in chain((projections,), more):
+                    for text, parameters in _projection_statements(part):
+                        self._writer.execute(text, parameters)
+                self._writer.execute(queries.NOTE_PROJECTIONS, (projections.version,))
         except sqlite3.Error as error:
             raise self._failed(error, "projections not written") from error
 
@@ -183,6 +181,16 @@ def _statements(batch: Batch) -> Iterator[Statement]:
         yield from _inserts(queries.put_uploads, batch.uploads)
     if batch.removals:
         yield from _goodbyes(batch.removals)
+
+
+def _projection_statements(projections: Projections) -> Iterator[Statement]:
+    yield from _inserts(queries.put_runs, projections.runs)
+    yield from _inserts(queries.put_snapshots, projections.snapshots)
+    yield from _inserts(queries.put_timers, projections.timers)
+    yield from _inserts(queries.put_streams, projections.streams)
+    if projections.parking:
+        yield from parking_statements(projections.parking)
+    yield from _inserts(queries.put_blobs, projections.blobs)
 
 
 def _goodbyes(removals: Sequence[Removal]) -> Iterator[Statement]:

@@ -262,7 +262,8 @@ class OfflineLog(SqliteReader):
     def remove_some(self, rows_max: int) -> bool:
         raise LogUnavailableError(f"{self._path} is open for reading only; removal of {rows_max} events refused")
 
-    def replace_projections(self, projections: Projections) -> None:
+    def replace_projections(self, projections: Projections, more: Iterable[Projections] = ()) -> None:
+        del more  # is not even made
         raise LogUnavailableError(f"{self._path} is open for reading only; {len(projections.runs)} rows refused")
 
 

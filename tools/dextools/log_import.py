@@ -150,5 +150,8 @@ class _Staging(MemoryLog):
         assert self._derived is not None
         return self._derived
 
-    def replace_projections(self, projections: Projections) -> None:
-        self._derived = projections
+    def replace_projections(self, projections: Projections, more: Iterable[Projections] = ()) -> None:
+        parts = [projections, *more]
+        names = [name for name in projections.__struct_fields__ if name != "version"]
+        rows = {name: [row for part in parts for row in getattr(part, name)] for name in names}
+        self._derived = Projections(projections.version, **rows)

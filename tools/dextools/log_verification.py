@@ -13,6 +13,7 @@ from dexd.codec.event_codec import is_of_run
 from dexd.codec.state_codec import from_snapshot, stream_from_snapshot, to_snapshot, to_stream_snapshot
 from dexd.core.events import Event, FlowClosed, FlowStarted
 from dexd.core.flow.evolve import evolve
+from dexd.core.flow.parking import is_quiet
 from dexd.core.flow.state import RunState, StepPhase
 from dexd.core.flow.transitions import is_flow_transition, is_step_transition
 from dexd.core.ids import StepExecutionId
@@ -20,9 +21,11 @@ from dexd.core.outcome import RecordedEvent
 from dexd.core.streams import StreamKind, StreamState, evolve_stream, summary_of
 from dexd.core.values import FlowStatus
 from dexd.engine.batch import row_of_stream
+from dexd.engine.parking_lot import parking_row
 from dexd.engine.pending_timers import timer_rows
 from dexd.log.errors import LogDamagedError
 from dexd.log.event_log import EventLog, RunRow, Snapshot, StoredEvent, StoredRun, StoredStream
+from dexd.log.parking import ChildWait
 from dextools.log_inspection import PAGE_EVENTS, listed_runs, listed_streams, recorded_events, recorded_stream_events
 
 FAULTS_MAX = 1_000
@@ -46,6 +49,9 @@ class LogReport:
     streams: int = 0
     """Streams that are not runs', as those of schedules."""
     snapshots: int = 0
+    parked: int = 0
+    """Open runs that are on disk only while the server runs."""
+    parked_waits: int = 0
     missing_events: int = 0
     """Sequence numbers that no event has: those of removed runs [KEEP-1]."""
     first_missing: int = 0
@@ -76,7 +82,8 @@ def verify_log(log: EventLog, advance: Callable[[int], None]) -> LogReport:
     report = LogReport()
     removed = log.removed_events
     leaving = frozenset(log.streams_leaving())
-    last_versions = _verify_order(log, report, leaving, advance)
+    of_runs: set[int] = set()
+    last_versions = _verify_order(log, report, leaving, of_runs, advance)
     # On the log of a running server more may be removed while it is read.
     if not removed <= report.missing_events <= log.removed_events:
         missing = f"{report.missing_events} sequence numbers are missing, the first is {report.first_missing}"
@@ -89,20 +96,26 @@ def verify_log(log: EventLog, advance: Callable[[int], None]) -> LogReport:
             if stream.stream_id not in last_versions:
                 report.add(f"{kind} {stream.name!r}", "the projection lists it, the log has no event of it")
     for stream_id, version in last_versions.items():
-        if is_of_run(log.read_stream(stream_id, 1, 1)[0]):
+        if stream_id in of_runs:
             report.runs += 1
             _verify_run(log, stream_id, report)
         else:
             report.streams += 1
             _verify_stream(log, stream_id, report)
         advance(version)
+    counts = log.parked_counts()
+    if (counts.runs, counts.waits) != (report.parked, report.parked_waits):
+        text = f"{counts} are parked according to the index, {report.parked} runs with {report.parked_waits} waits"
+        report.add("log", f"{text} according to the runs")
     return report
 
 
 def _verify_order(
-    log: EventLog, report: LogReport, leaving: frozenset[int], advance: Callable[[int], None]
+    log: EventLog, report: LogReport, leaving: frozenset[int], of_runs: set[int], advance: Callable[[int], None]
 ) -> dict[int, int]:
     """Check that numbers ascend and time never runs back [TIMER-6]; gives the last version of each retained stream.
+
+    Adds to `of_runs` the streams of runs.
 
     Removed runs leave gaps in the numbers, and may be half gone; imported ones have instants of another log.
     """
@@ -125,6 +138,8 @@ def _verify_order(
         version = last_versions.get(stored.stream_id, 0) + 1
         if stored.version != version:
             report.add(where, f"stream {stored.stream_id} has version {stored.version}, expected {version}")
+        if version == 1 and is_of_run(stored):
+            of_runs.add(stored.stream_id)
         last_versions[stored.stream_id] = stored.version
     last_seq = log.last_seq
     if last_seq < expected_seq - 1:
@@ -158,6 +173,31 @@ def _verify_run(log: EventLog, stream_id: int, report: LogReport) -> None:
     for name, stored, folded in _differences(found.row, state):
         report.add(state.run_id, f"the projection says {name} is {stored!r}, replay says {folded!r}")
     _verify_timers(log, state, report)
+    _verify_parking(log, found, state, report)
+
+
+def _verify_parking(log: EventLog, found: StoredRun, state: RunState, report: LogReport) -> None:
+    """A parked run is at rest, its snapshot is of its last event, and its row says when it wakes up [ARCH-11]."""
+    if not found.is_parked:
+        return
+    report.parked += 1
+    stored = log.parking_of(state.stream_id)
+    report.parked_waits += len(stored.waits)
+    if not is_quiet(state):
+        report.add(state.run_id, "the projection says that it is parked, but it is at work or has ended")
+    if found.snapshot is None or found.snapshot.version != state.version:
+        last = "none" if found.snapshot is None else f"of event {found.snapshot.version}"
+        report.add(state.run_id, f"it is parked after event {state.version}, its snapshot is {last}")
+    expected = parking_row(state)
+    if stored.wakes_at != expected.wakes_at:
+        text = f"the projection says that it wakes up at {stored.wakes_at}, replay says {expected.wakes_at}"
+        report.add(state.run_id, text)
+    if sorted(stored.waits, key=_place) != sorted(expected.waits, key=_place):
+        report.add(state.run_id, f"the projection says that it waits for {stored.waits}, replay says {expected.waits}")
+
+
+def _place(wait: ChildWait) -> tuple[str, int]:
+    return wait.step_execution_id, wait.number
 
 
 def _verify_stream(log: EventLog, stream_id: int, report: LogReport) -> None:

@@ -11,9 +11,12 @@ from dexd.core.ids import CallerId, FlowId, RequestId, RunId, StepExecutionId
 from dexd.core.sub_flows import SubFlowPlan
 from dexd.core.values import Condition, ConditionKind, DecisionKind, FlowStatus, Response, StepPlan, Wait, WaitKind
 from dexd.engine.parking_lot import Bounds
+from dexd.engine.projections import rebuild_projections
 from dexd.log.errors import LogFullError
-from dexd.log.event_log import RunFilter
+from dexd.log.event_log import Batch, RunFilter
 from dexd.log.memory_log import MemoryLog
+from dexd.log.parking import ChildWait, ParkedCounts, ParkingRow
+from dextools.log_verification import verify_log
 from tests.unit.engine.rig import BEGUN_AT, Rig, RigWorker, publish_command, start_command, stop_command
 
 BEGIN = StepPlan("Begin", b"", True)
@@ -303,6 +306,68 @@ async def test_arch_4_refused_commit_brings_nothing_out_of_step() -> None:
     assert (await rig.answer(stop_command("a"))).applied
     await rig.decided()
     assert waited[0].end.status is FlowStatus.CANCELED
+
+
+# ---- verified and made anew -----------------------------------------------------------------------------------------
+
+
+def faults(log: MemoryLog) -> list[str]:
+    return [fault.text for fault in verify_log(log, lambda _: None).faults]
+
+
+def put(log: MemoryLog, row: ParkingRow) -> None:
+    log.append(Batch(log.last_seq, (), parking=[row]))
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        (ParkingRow(1, is_parked=True, wakes_at=5), "wakes up at 5, replay says 1060000"),
+        (ParkingRow(2, is_parked=True), "is parked, but it is at work or has ended"),
+        (ParkingRow(2, is_parked=True), "it is parked after event 3, its snapshot is none"),
+        (ParkingRow(3, is_parked=True), "is parked, but it is at work or has ended"),
+        (
+            ParkingRow(1, True, BEGUN_AT + 60_000, (ChildWait(1, "run-f", "Begin-1", 0, "child", "c"),)),
+            "the projection says that it waits for (ChildWait(",
+        ),
+    ],
+)
+async def test_inv_8_verify_finds_what_is_wrong_with_parked_runs_and_rebuild_mends_it(
+    row: ParkingRow, found: str
+) -> None:
+    log = MemoryLog()
+    rig, _ = await parked(log=log)
+    await rig.start("at-work")
+    await rig.start("ended")
+    await rig.answer(stop_command("ended"))
+    await rig.decided()
+    assert faults(log) == []
+    put(log, row)
+    assert [text for text in faults(log) if found in text]
+    rebuilt = rebuild_projections(log, lambda _: None)
+    assert faults(log) == []
+    assert rebuilt.parked == log.parked_counts().runs == 1
+    assert in_memory(Rig(log)) == ["at-work"]
+
+
+async def test_inv_8_index_of_parked_runs_is_counted() -> None:
+    class Miscounted(MemoryLog):
+        def parked_counts(self) -> ParkedCounts:
+            return ParkedCounts(2, 0)
+
+    log = Miscounted()
+    await parked(log=log)
+    assert [text for text in faults(log) if "are parked according to the index" in text]
+
+
+async def test_arch_14_rebuild_parks_nobody_who_waits_for_a_child() -> None:
+    """Word of its end may have been lost; such a run asks again when the server starts."""
+    log = MemoryLog()
+    await parent_and_child(log)
+    assert faults(log) == []
+    rebuild_projections(log, lambda _: None)
+    assert faults(log) == []
+    assert in_memory(Rig(log)) == ["f"]
 
 
 # ---- parents and children -------------------------------------------------------------------------------------------

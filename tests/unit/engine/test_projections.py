@@ -203,7 +203,7 @@ async def test_rebuild_mends_what_verify_finds(damage: Callable[[MemoryLog], Non
     rebuilt = rebuild_projections(log, lambda _: None)
     assert faults(log) == []
     assert contents(log) == whole
-    assert rebuilt == Rebuilt(events=log.last_seq, runs=3, timers=1, snapshots=0)
+    assert rebuilt == Rebuilt(events=log.last_seq, runs=3, timers=1, snapshots=1, parked=1)
     assert Rig(log).engine.health.open_runs == 2
 
 

@@ -101,6 +101,7 @@ def verify(call: Invocation, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
         "runs": report.runs,
         "streams": report.streams,
         "snapshots": report.snapshots,
+        "parked": report.parked,
         "fault_count": report.fault_count,
         "faults": [msgspec.structs.asdict(fault) for fault in report.faults],
     }
@@ -119,8 +120,7 @@ def rebuild(call: Invocation, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
     document = msgspec.structs.asdict(rebuilt)
     text = (
         f"rebuilt from {rebuilt.events} events: {rebuilt.runs} runs, {rebuilt.streams} other streams, "
-        f"{rebuilt.timers} pending timers and "
-        f"{rebuilt.snapshots} snapshots"
+        f"{rebuilt.timers} pending timers and {rebuilt.snapshots} snapshots; {rebuilt.parked} runs are parked"
     )
     call.output.answer(document, cell(text))
 
