@@ -71,6 +71,12 @@ class Child:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
+    def memory_bytes(self) -> int:
+        """Resident memory of the process now."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        (resident,) = [line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:")]
+        return int(resident) * 1024
+
     async def ended(self) -> None:
         """Waits until the process has ended of its own accord.
 

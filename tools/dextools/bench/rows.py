@@ -45,6 +45,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     growth_ratio: float | None = None
     join_p99_ms: float | None = None
     """Workload D: last leaf to the beginning of the join."""
+    parked: int | None = None
+    """Workload I: Flows that wait on disk when the server starts."""
+    ready_s: float | None = None
+    """Workload I: from the start of the server's process until it serves."""
+    first_result_s: float | None = None
+    """Workload I: from there until the first of them was sent a message, dispatched and completed."""
+    rss_mib: float | None = None
+    """Workload I: memory of the server's process then, and after the wake-up of many."""
+    rss_after_mib: float | None = None
     share_of: dict[str, float] = {}
     """Throughput as a share of the bare pipeline and of each part of the floor, measured in the same run."""
     p50_over_pipeline: float | None = None

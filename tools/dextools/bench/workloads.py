@@ -75,7 +75,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
 AT_ONCE = 128
 """Concurrency of the throughput workloads, as the targets state it."""
 
-GROWTH_STEPS = 2_000
+GROWTH_STEPS = 10_000
 """Length of the one Flow of workload J."""
 
 _WORKLOADS = (
