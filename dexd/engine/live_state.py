@@ -11,7 +11,7 @@ from dexd.core.effects import SubmitCommand
 from dexd.core.events import FlowClosed, FlowForked, FlowStarted, StepDispatched
 from dexd.core.flow.state import RunState
 from dexd.core.flow.wakeups import WAKE_UP_EVENTS
-from dexd.core.ids import StreamId
+from dexd.core.ids import FlowId, StreamId
 from dexd.core.outcome import Outcome, RecordedEvent, RecordedStreamEvent, Reply
 from dexd.core.rejections import Rejection
 from dexd.core.schedules.state import ScheduleStatus
@@ -81,8 +81,18 @@ class LiveState:
         self._snapshot_every = snapshot_every
 
     def expect(self, letters: Iterable[Letter]) -> None:
-        """Learn which Flow IDs these commands start that the log does not know, in one look-up."""
+        """Learn which Flow IDs these commands start that the log does not know, in one look-up.
+
+        And bring back, in another, the parked runs that they concern.
+        """
         wanted = self.kernel.wanted
+        if self.parking.parked:
+            letters = list(letters)
+            run = self.kernel.run
+            flow_ids: list[FlowId] = [getattr(command, "flow_id", FlowId("")) for command, _ in letters]
+            self.runs.take_parked_of(
+                [flow_id for flow_id in dict.fromkeys(flow_ids) if flow_id and run(flow_id) is None]
+            )
         self.runs.note_absent(
             [
                 command.flow_id

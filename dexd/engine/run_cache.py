@@ -176,6 +176,12 @@ class RunCache:
         for stored in self._log.parked_runs(stream_ids):
             self._adopt(stored)
 
+    def take_parked_of(self, flow_ids: Sequence[FlowId]) -> None:
+        """Bring the parked runs of these Flow IDs into memory, if it saves look-ups to ask for all of them at once."""
+        if len(flow_ids) > 1:
+            for stored in self._log.parked_runs_of(flow_ids):
+                self._adopt(stored)
+
     def _take_latest(self, flow_id: FlowId) -> RunState | None:
         run = self._kernel.run(flow_id)
         if run is None:
