@@ -228,6 +228,22 @@ async def test_row_24_writes_may_be_dropped(name: str) -> None:
         assert "Audit-1" not in journal.keys(forked)
 
 
+async def test_row_24_large_values_travel_along() -> None:
+    """[TT-4, TT-5, BLOB-4] One of the state at the point, and one that is applied again."""
+    journal = Journal()
+    note, approval = "n" * 100_000, "a" * 100_000
+    order = Order(journal)
+    async with start_env(order, start_at=START, auto_skip=False) as env:
+        await env.client.start_flow(order, "order", 7)
+        await env.client.invoke_rpc(order.annotate, "order", note)
+        await env.advance(HOUR)
+        await env.client.publish("order", APPROVALS, approval)
+        assert (await env.client.wait_for_flow("order")).single_output(list[str]) == [approval, note]
+        at = TimeTravelOptions(TimeTravelType.HISTORY_EVENT_TIME, history_event_time=START + HOUR)
+        await env.client.time_travel("order", at)
+        assert (await env.client.wait_for_flow("order")).single_output(list[str]) == [approval, note]
+
+
 async def test_row_24_redone_wait_has_new_timers_and_a_restored_one_keeps_its_own() -> None:
     """[TT-4] The deadline of a restored Wait is absolute; that of a redone one counts from now."""
     journal = Journal()

@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,8 +13,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dexd.engine.ports import AFTER_COMMIT_BEFORE_EFFECTS, AFTER_SEND, BEFORE_APPEND
+from dexd.log.directory import log_path
+from dexd.log.sqlite_reader import OfflineLog
 from dexpb.v1 import flow_service_pb2 as pb
 from dextools.cli.app import build_app
+from dextools.log_verification import verify_log
 from tests.support.api_calls import describe, fresh, history, publish, refusal, start, stop
 from tests.support.api_client import ApiClient, RefusedError
 from tests.support.failpoint_server import DURING_APPEND
@@ -67,6 +71,8 @@ def test_fork_is_whole_or_not_there_wherever_the_server_is_killed(tmp_path: Path
             assert kinds[:3] == ["FlowStarted", "FlowForked", "AttributesSet"]
         value = api.call("GetAttribute", pb.GetAttributeRequest(flow_id=flow_id, key="note"), pb.GetAttributeReply)
         assert value.value == b'"kept"'
+    with closing(OfflineLog(log_path(data_dir))) as log:
+        assert not verify_log(log, lambda _: None).faults
 
 
 @pytest.fixture

@@ -7,8 +7,10 @@ workers gone.
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from dexd.codec.time_travel_requests import TimeTravelQuery
 from dexd.core import commands as c
 from dexd.core.effects import AssignCall
+from dexd.core.forks.selectors import Selector, TimeTravelType
 from dexd.core.ids import CallerId, FlowId, RequestId, RunId
 from dexd.core.values import (
     Condition,
@@ -236,6 +238,28 @@ async def executions_of_one_id(act: Act) -> None:
             await act.stop("again", StopType.CANCEL)
 
 
+async def time_travels(act: Act) -> None:
+    """A Flow that has ended goes on from its beginning, with what came from outside, and then once more."""
+    worker = await act.worker()
+    await act.start("trip", BEGIN_WAITING)
+    await act.complete(worker, worker.calls[0], wait=Wait(WaitKind.ANY_OF, (timer(HOUR), channel("go"))))
+    await act.publish("trip", "go", b'"first"')
+    await act.decide(worker, worker.calls[1], DecisionKind.FORCE_COMPLETE)
+    for number, is_dropping_writes in enumerate((False, True)):
+        await act.rig.advance(50)
+        query = TimeTravelQuery(
+            FlowId("trip"),
+            RunId(f"run-trip-{number}"),
+            Selector(TimeTravelType.STEP_TYPE, step_type="Begin"),
+            "wrong turn",
+            is_dropping_writes,
+            RequestId(f"travel-{number}"),
+            b"digest",
+        )
+        await act.rig.read(act.rig.engine.time_travels.begin, query)
+        await act.rig.decided()
+
+
 async def still_open(act: Act) -> None:
     """Runs that wait for a Timer, for a Channel, for a retry, and for a worker."""
     worker = await act.worker()
@@ -260,6 +284,7 @@ ACTS: tuple[Callable[[Act], Awaitable[None]], ...] = (
     writes_from_outside,
     stops,
     executions_of_one_id,
+    time_travels,
     still_open,
 )
 """In the order of the recording; the last one leaves handlers running when the server is killed."""
