@@ -78,6 +78,8 @@ class TimeTravels:
                 return await self._decide(query, _NOT_NEEDED)
             if preparation is None or preparation.newest_run_id != latest.run_id:
                 preparation = await self._prepare(query)
+                if preparation is None:
+                    continue
                 reading = preparation.plan()
             else:
                 reading = preparation.plan_again()
@@ -96,10 +98,12 @@ class TimeTravels:
             RETRY_AFTER_MS,
         )
 
-    async def _prepare(self, query: TimeTravelQuery) -> ForkPreparation:
+    async def _prepare(self, query: TimeTravelQuery) -> ForkPreparation | None:
+        """See what the log has of the execution; None if it has just left the log."""
         rows = await self._pages.run_rows(query.flow_id)
-        newest = self._deciding.runs.run_by_id(RunId(rows[0].run_id))
-        assert newest is not None, "the log has it"
+        newest = self._deciding.runs.run_by_id(RunId(rows[0].run_id)) if rows else None
+        if newest is None:
+            return None
         return ForkPreparation(
             query.flow_id,
             newest.execution_id,

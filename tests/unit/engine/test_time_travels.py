@@ -24,7 +24,7 @@ from dexd.core.values import (
 )
 from dexd.engine import time_travels
 from dexd.engine.time_travels import TimeTravels
-from dexd.log.event_log import StoredEvent, TimerRow
+from dexd.log.event_log import RunRow, StoredEvent, TimerRow
 from dexd.log.reading import InlinePages, LogPages
 from tests.unit.engine.rig import BEGUN_AT, Answers, Rig, stop_command
 
@@ -230,3 +230,18 @@ async def test_keep_3_run_that_leaves_the_log_while_it_is_read_is_looked_for_aga
     rig = Rig()
     await rig.start()
     assert await travel(rig, query(), BusyPages(rig, lambda page: page > 1)) == TimeTravelAccepted(RunId("fork"))
+
+
+class EmptyPages(InlinePages):
+    """The execution leaves the log after it was found."""
+
+    async def run_rows(self, flow_id: str) -> Sequence[RunRow]:
+        return ()
+
+
+async def test_keep_3_execution_that_leaves_the_log_is_given_up() -> None:
+    rig = Rig()
+    await rig.start()
+    refused = await travel(rig, query(), EmptyPages(rig.log))
+    assert isinstance(refused, Rejection)
+    assert refused.code is Code.TIME_TRAVEL_OUTRUN
