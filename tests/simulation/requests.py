@@ -198,7 +198,9 @@ class Requests:
                 async with asyncio.timeout(20):
                     answer: bytes | Rejection = await reply
             except TimeoutError:
-                abandon()
+                if self._server.engine is engine:
+                    # A server that was killed hears of nothing, or it would decide on what it last knew.
+                    abandon()
                 continue
             if isinstance(answer, bytes) or answer.code is Code.CHANNEL_MESSAGE_NOT_FOUND:
                 return answer
