@@ -16,6 +16,7 @@ from dexd.core.flow.settlement import decide_conditions, waits_to_try
 from dexd.core.flow.state import RunState, StepPhase
 from dexd.core.forks.time_travels import TimeTravels
 from dexd.core.ids import FlowId, RunId, StepExecutionId, StreamId
+from dexd.core.look_ups import LookUps
 from dexd.core.matching.deadline_keys import DeadlineKey, FireDue, HeartbeatDue, HoldDue, PingDue
 from dexd.core.matching.deliveries import Deliveries
 from dexd.core.matching.dispatcher import Dispatcher
@@ -25,41 +26,15 @@ from dexd.core.outcome import Outcome
 from dexd.core.parking import Parking
 from dexd.core.roll_overs import RollOvers
 from dexd.core.runs import Runs
-from dexd.core.schedules import commands as sc
 from dexd.core.schedules.desk import ScheduleDesk
 from dexd.core.starts import Starts
-from dexd.core.streams import StreamIds, StreamKind, StreamState
+from dexd.core.streams import StreamIds, StreamState
 from dexd.core.sub_flow_desk import SubFlowDesk
 from dexd.core.sub_flows import SubFlowKey
 from dexd.core.turn import NEVER, Answer, Route, Turn
 from dexd.core.values import FlowStatus
-from dexd.core.wanted import FiresRef, RunRef, RunRefs, StreamRef, WantedRuns
+from dexd.core.wanted import Wanted
 from dexd.core.worker_commands import WorkerCommands
-
-_OF_A_FLOW = (
-    c.StartFlow,
-    c.PublishMessages,
-    c.SetAttribute,
-    c.DeleteMessage,
-    c.SkipTimer,
-    c.InvokeRpc,
-    c.StopFlow,
-    c.UpdateFlowConfig,
-    c.ContinueAsNew,
-    c.TimeTravel,
-    c.ReachSubFlow,
-    sc.StopOccurrence,
-)
-_OF_A_SCHEDULE = (
-    sc.CreateSchedule,
-    sc.UpdateSchedule,
-    sc.PauseSchedule,
-    sc.ResumeSchedule,
-    sc.DeleteSchedule,
-    sc.TriggerSchedule,
-    sc.BackfillSchedule,
-)
-_RESULTS = (c.CompleteCall, c.FailCall)
 
 
 class Kernel:
@@ -77,6 +52,7 @@ class Kernel:
         self._deliveries = Deliveries(self._dispatcher, self._rpcs, self._sub_flows)
         self._workforce = Workforce(self._dispatcher, self._deliveries)
         self._parking = Parking(self._runs, self._dispatcher, self._rpcs, self._starts, self._sub_flows)
+        self._look_ups = LookUps(self._runs, self._schedules)
         self._roll_overs = RollOvers(self._starts, self._dispatcher, self._rpcs)
         self._long_from = config.rollover_events or NEVER
         self._routes: dict[type[c.Command], Route] = {
@@ -118,51 +94,9 @@ class Kernel:
         """When `Tick` is due next; None when nothing waits for time."""
         return self._dispatcher.deadlines.next_at() if self._is_serving else None
 
-    def wanted(self, command: c.Command) -> WantedRuns | StreamRef | FiresRef | None:
-        """What the shell must look up in the log, and `adopt` if it exists, before `handle`; None if nothing.
-
-        A start wants the latest run of its Flow ID, and the earlier one that its request started, if any. Where there
-        is no run any more, it and the start of a child want `note_ordinal` instead [ID-10].
-        """
-        if isinstance(command, _RESULTS):
-            run_id = command.token.run_id
-            return None if run_id in self._runs.by_chain else RunRef(run_id)
-        if isinstance(command, _OF_A_FLOW):
-            latest = self._runs.latest.get(command.flow_id)
-            if type(command) is c.StartFlow and (latest is None or self._may_repeat(latest, command)):
-                return command
-            if latest is not None:
-                return None
-            return command if type(command) is c.ReachSubFlow else command.flow_id
-        if isinstance(command, c.NoteSubFlow):
-            run_id = command.key.run_id
-            return None if run_id in self._runs.by_chain else RunRef(run_id)
-        if isinstance(command, c.OpenSession) and command.running:
-            return self._wanted_by_session(command)
-        if isinstance(command, sc.ReachOccurrence):
-            return self.wanted(command.start)
-        return self._wanted_of_schedule(command) if isinstance(command, _OF_A_SCHEDULE) else None
-
-    def _wanted_of_schedule(self, command: sc.ScheduleCommand) -> StreamRef | FiresRef | None:
-        """One that was deleted may be asked about again; of the others, the fires that are due come first."""
-        schedule = self._schedules.get(command.schedule_id)
-        if schedule is None:
-            return StreamRef(StreamKind.SCHEDULE, command.schedule_id)
-        return FiresRef(schedule.stream_id) if schedule.stream_id in self._schedules.clockwork.wanting else None
-
-    def _wanted_by_session(self, command: c.OpenSession) -> RunRefs | None:
-        """Runs whose results a worker presents; one that was accepted before is acknowledged [WIRE-10]."""
-        run_ids = dict.fromkeys(running.token.run_id for running in command.running)
-        missing = tuple(run_id for run_id in run_ids if run_id not in self._runs.by_chain)
-        return RunRefs(missing) if missing else None
-
-    def _may_repeat(self, latest: RunState, command: c.StartFlow) -> bool:
-        """Whether the request may have started an execution that is not in memory [START-3]."""
-        return (
-            latest.ordinal > 1
-            and latest.start_request_id != command.request_id
-            and self._runs.started_by(command.flow_id, command.request_id) is None
-        )
+    def wanted(self, command: c.Command) -> Wanted | None:
+        """What the shell must look up in the log, and `adopt` if it exists, before `handle`; None if nothing."""
+        return self._look_ups.wanted(command)
 
     def adopt(self, state: RunState, waiting: Iterable[tuple[SubFlowKey, RunId]] = ()) -> None:
         """Take over a run restored from the log: any before `BeginServing`, a closed or a parked one later.

@@ -37,3 +37,6 @@ class FiresRef(msgspec.Struct, frozen=True):
 
 WantedRuns: TypeAlias = FlowId | RunRef | RunRefs | c.StartFlow | c.ReachSubFlow
 """Runs that a command needs of the log."""
+
+Wanted: TypeAlias = WantedRuns | StreamRef | FiresRef
+"""Anything that the shell may be asked for."""

@@ -97,7 +97,7 @@ class LiveState:
             [
                 command.flow_id
                 for command, _ in letters
-                if isinstance(command, StartFlow | ReachSubFlow) and wanted(command) is not None
+                if (type(command) is StartFlow or type(command) is ReachSubFlow) and wanted(command) is not None
             ]
         )
 
