@@ -12,6 +12,7 @@ from dexd.core.ids import TIMEOUT_HANDLER_ID
 from dexd.core.outcome import RecordedEvent
 from dexd.engine.pending_timers import timer_rows
 from dexd.log.event_log import RunRow
+from tests.simulation.chains import check_links, fold_chain, join_chains
 from tests.simulation.endings import check_counts, check_endings, check_schedule
 from tests.simulation.families import check_families, check_parents
 from tests.simulation.requests import Acknowledged
@@ -35,10 +36,14 @@ ALLOWED_AFTER_CLOSE = (e.StaleResultRejected, e.FlowReopened)
 def check_all(server: SimulatedServer, acknowledged: Sequence[Acknowledged], world: str) -> None:
     """Raise AssertionError, naming the world, at the first broken invariant."""
     histories = read_histories(server.log)
+    chains = join_chains(histories)
     for events in histories.values():
-        check_history(events, world)
+        check_order(events, world)
+    for chain in chains:
+        check_links(chain, world)
+        check_history(chain, world)
     check_live_state(server, histories, world)
-    check_parents(list(histories.values()), [fold(events) for events in histories.values()], world)
+    check_parents(chains, [fold_chain(chain) for chain in chains], world)
     for told in acknowledged:
         check_acknowledged(histories, told, world)
 
@@ -51,10 +56,14 @@ def read_histories(log: KeptLog) -> dict[int, list[RecordedEvent]]:
     return histories
 
 
-def check_history(events: Sequence[RecordedEvent], world: str) -> None:
-    """One run, event by event."""
+def check_order(events: Sequence[RecordedEvent], world: str) -> None:
+    """Numbers and instants of one run [HIST-2, TIMER-6]."""
     assert [event.version for event in events] == list(range(1, len(events) + 1)), f"{world}: gap in a history"
     assert all(a.at <= b.at for a, b in pairwise(events)), f"{world}: time runs backwards"
+
+
+def check_history(events: Sequence[RecordedEvent], world: str) -> None:
+    """The runs of one chain, event by event: what happens once happens once in all of them."""
     state: RunState | None = None
     results: set[tuple[str, str, int]] = set()
     consumed: set[str] = set()
@@ -62,6 +71,8 @@ def check_history(events: Sequence[RecordedEvent], world: str) -> None:
     for recorded in events:
         event = recorded.event
         where = f"{world}: {'' if state is None else state.flow_id} event {recorded.version} {event}"
+        if isinstance(event, e.FlowStarted):
+            state = None
         if state is not None and not state.is_open:
             assert isinstance(event, ALLOWED_AFTER_CLOSE), f"{where} after the close [FLOW-8]"
         _check_result(event, results, where)
@@ -79,7 +90,7 @@ def check_history(events: Sequence[RecordedEvent], world: str) -> None:
 
 def check_deliveries(log: KeptLog, seconds_max: float, world: str) -> None:
     """No call waits for its method timeout because of a lost worker [LOST-1, WIRE-7, WIRE-11]."""
-    for events in read_histories(log).values():
+    for events in join_chains(read_histories(log)):
         handed_over: dict[str, int] = {}
         for recorded in events:
             event = recorded.event
@@ -117,7 +128,7 @@ def _check_timer(state: RunState, event: e.TimerFired, at: int, fired: set[tuple
     deadline = step.wait.conditions[event.condition_index].at_ms
     assert deadline is not None, f"{where}: no Timer"
     assert deadline <= at, f"{where}: fired {deadline} at {at}, too early [INV-5]"
-    key = (event.step_execution_id, step.wait_version, event.condition_index)
+    key = (event.step_execution_id, state.message_base + step.wait_version, event.condition_index)
     assert key not in fired, f"{where}: fired twice [INV-5]"
     fired.add(key)
 
@@ -212,7 +223,7 @@ def check_acknowledged(histories: dict[int, list[RecordedEvent]], told: Acknowle
     for flow_id, values in told.attributes.items():
         assert states[flow_id].attributes["note"] == values[-1], f"{world}: attribute of {flow_id} is lost [INV-1]"
     runs: dict[str, list[RunState]] = {}
-    for state in map(fold, histories.values()):
+    for state in map(fold_chain, join_chains(histories)):
         runs.setdefault(state.flow_id, []).append(state)
     check_endings(runs, told, world)
     check_families(runs, told, world)

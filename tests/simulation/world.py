@@ -16,6 +16,7 @@ from dexd.core.values import FlowStatus
 from dexd.engine.parking_lot import Bounds
 from dexd.engine.ports import AFTER_COMMIT_BEFORE_EFFECTS, AFTER_SEND, BEFORE_APPEND
 from dexd.log.event_log import RunFilter
+from tests.simulation.chains import draw_rollover
 from tests.simulation.checkers import check_all, check_deliveries
 from tests.simulation.client import SimulatedClient
 from tests.simulation.faults import Faults
@@ -63,7 +64,7 @@ class World:
         self.faults = draw(self._random) if faults is None else faults
         # Nothing but its method timeout would free a call that was forgotten, so in those worlds it never comes.
         timeout_ms = METHOD_TIMEOUT_MS_NEVER if self.is_about_workers else METHOD_TIMEOUT_MS
-        config = KernelConfig(method_timeout_ms=timeout_ms)
+        config = KernelConfig(method_timeout_ms=timeout_ms, rollover_events=draw_rollover(seed))
         self.memory = draw_memory(seed) if memory is None else memory
         self.retention_ms = draw_retention(seed, self.faults)
         self._server = SimulatedServer(
@@ -270,7 +271,8 @@ class World:
     def describe(self) -> str:
         """How to repeat this run, for failures."""
         kept = f"runs kept {self.retention_ms} ms" if self.retention_ms else "runs kept for ever"
-        return f"seed {self.seed} (make sim SEED={self.seed}), faults {self.faults}, {self.memory}, {kept}"
+        runs = f"runs of {draw_rollover(self.seed)} events, {kept}"
+        return f"seed {self.seed} (make sim SEED={self.seed}), faults {self.faults}, {self.memory}, {runs}"
 
     def _digest(self) -> str:
         digest = hashlib.sha256()
