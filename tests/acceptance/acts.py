@@ -65,10 +65,13 @@ class Play(Flow[int]):
     def get_persistence_schema(self) -> PersistenceSchema:
         return PersistenceSchema.of(*self.uses)
 
+    def act(self, name: str) -> Act:
+        """The act of that name."""
+        return next(act for act in self.acts if act.name == name)
+
     @rpc
     def schedule(self, context: Context, input: str) -> RPCResult[None]:
-        act = next(act for act in self.acts if act.name == input)
-        return RPCResult.of(None, StepMovement.of(act, 0))
+        return RPCResult.of(None, StepMovement.of(self.act(input), 0))
 
 
 def raising(error: BaseException) -> Callable[[Context, int], Any]:
