@@ -127,6 +127,15 @@ def test_roll_2_each_long_run_of_a_turn_is_continued() -> None:
     assert [type(event) for event in fires] == [TimerFired, TimerFired, FlowContinued, FlowContinued]
 
 
+def test_roll_2_run_that_a_deadline_makes_long_is_continued_at_once() -> None:
+    """[ARCH-11] Also when the shell fires deadlines for runs that were parked."""
+    wait = all_of(timer(at=T0 + 5), channel())
+    installed = (dispatched("A-1", method=Method.WAIT_FOR), wait_installed("A-1", wait))
+    before = given(started(), scheduled("A-1", wait_for=True), *installed, config=small(5))
+    outcome = before.kernel.fire_due(until=T0 + 5, now=T0 + 9)
+    assert [type(recorded.event) for recorded in outcome.events] == [TimerFired, FlowClosed, FlowStarted, FlowContinued]
+
+
 @pytest.mark.parametrize(
     ("server", "flow", "is_continued"),
     [(3, None, True), (0, None, False), (100, 3, True), (3, 0, False), (3, 100, False), (0, 3, True)],
