@@ -11,6 +11,7 @@ import signal
 
 from dexsdk import AsyncClient, AsyncWorker, ClientOptions, PullWorkerOptions, Registry, WorkerOptions
 from examples.ai_agent_email import EmailAgentFlow
+from examples.cron_report import ReportFlow
 from examples.drain_channel import PrintQueueFlow
 from examples.entity_store import AddressBookFlow
 from examples.flow_caller import FlowCaller
@@ -41,6 +42,7 @@ def example_registry(caller: FlowCaller | None = None) -> Registry:
         OrderFlow(),
         MoneyTransferFlow(example_bank()),
         ReminderFlow(),
+        ReportFlow(),
         SubscriptionFlow(),
         SessionFlow(),
         PollByTimerFlow(),

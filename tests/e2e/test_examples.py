@@ -61,6 +61,21 @@ def test_reminders_end_after_the_last_one_or_with_the_opt_out(server: ServerProc
     ]
 
 
+def test_reports_of_past_mornings_are_written_once(server: ServerProcess) -> None:
+    """[SCHED-3, SCHED-16] the clocks change on the third morning; what was written is not written again."""
+    assert lines_of("cron_report", server) == [
+        "fires at 2026-10-23 04:30 UTC",
+        "fires at 2026-10-24 04:30 UTC",
+        "fires at 2026-10-25 05:30 UTC",
+        "fires at 2026-10-26 05:30 UTC",
+        "report 1 of the past is written",
+        "report 2 of the past is written",
+        "report 3 of the past is written",
+        "[]",
+        "ACTIVE: 4 of 4 started",
+    ]
+
+
 def test_a_pull_worker_answers_probes_and_tells_its_diagnostics(server: ServerProcess) -> None:
     """[READY-4, READY-8, RES-6] ready once registered, and what it declined stays readable after its end."""
     assert lines_of("pull_greeting", server) == [

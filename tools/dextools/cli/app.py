@@ -12,6 +12,7 @@ from dextools.cli.log_exchange_verbs import add_exchange_verbs
 from dextools.cli.log_insight_verbs import add_insight_verbs
 from dextools.cli.log_verbs import add_log_verbs
 from dextools.cli.queue_verbs import add_queues_verb
+from dextools.cli.schedule_verbs import add_schedule_verbs
 from dextools.cli.worker_verbs import add_worker_verbs
 
 
@@ -29,6 +30,9 @@ def build_app() -> typer.Typer:
     add_channel_verbs(channels)
     flows.add_typer(channels, name="channel")
     app.add_typer(flows, name="flow")
+    schedules = _group("Start Flows again and again: create, look at and drive schedules.")
+    add_schedule_verbs(schedules)
+    app.add_typer(schedules, name="schedule")
     log = _group("Look into a data directory offline; only rebuild and import write.")
     add_insight_verbs(log)
     add_log_verbs(log)

@@ -9,6 +9,7 @@ import grpc
 
 from dexpb.v1.admin_service_pb2_grpc import AdminServiceStub
 from dexpb.v1.flow_service_pb2_grpc import FlowServiceStub
+from dexpb.v1.schedule_service_pb2_grpc import ScheduleServiceStub
 from dextools.cli.errors import CommandError, ExitCode, command_error_of
 
 Request = TypeVar("Request")
@@ -24,6 +25,7 @@ class Connection:
     def __init__(self, channel: grpc.Channel, server: str, timeout: float, token: str | None) -> None:
         """Use `connect`."""
         self.flows = FlowServiceStub(channel)
+        self.schedules = ScheduleServiceStub(channel)
         self.admin = AdminServiceStub(channel)
         self.server = server
         self.timeout = timeout
@@ -35,7 +37,7 @@ class Connection:
         """Make one unary call.
 
         Args:
-            method: A method of `flows` or `admin`.
+            method: A method of `flows`, `schedules` or `admin`.
             request: Its request message.
             held_for: Seconds for which the server may hold the call by itself; the deadline adds to that.
 

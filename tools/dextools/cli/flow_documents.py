@@ -24,6 +24,7 @@ def flow_document(flow: pb.FlowInfo) -> dict[str, Any]:
         "error_type": flow.error_type,
         "error_message": flow.error_message,
         "next_deadline": flow.next_deadline or None,
+        "schedule_id": flow.schedule_id or None,
     }
 
 
