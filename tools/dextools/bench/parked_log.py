@@ -26,7 +26,7 @@ from dexd.core.values import (
 from dexd.engine.batch import OpenBatch
 from dexd.engine.parking_lot import parking_row
 from dexd.engine.pending_timers import timer_rows
-from dexd.log.event_log import EventLog
+from dexd.log.writer import CheckpointedLog
 
 FLOWS_PER_COMMIT = 1_000
 
@@ -43,7 +43,7 @@ _STREAM = StreamNumber(1)
 class FlowAuthor:
     """Starts Flows and has a worker that answers at once."""
 
-    def __init__(self, log: EventLog, *, now: int, advance: Callable[[int], None] | None = None) -> None:
+    def __init__(self, log: CheckpointedLog, *, now: int, advance: Callable[[int], None] | None = None) -> None:
         """Append to `log`, with all instants from `now` on; `advance` is told how many more Flows are written."""
         self._log = log
         self._now = now
@@ -116,4 +116,5 @@ class FlowAuthor:
 
     def _commit(self) -> None:
         self._log.append(self._batch.to_append())
+        self._log.checkpoint_if_due()
         self._batch = OpenBatch(self._batch.last_seq)
