@@ -11,7 +11,7 @@ from tests.simulation.families import drive_family
 from tests.simulation.faults import Faults
 from tests.simulation.requests import Acknowledged, Requests, start_plan
 from tests.simulation.server import SimulatedServer
-from tests.simulation.travels import drive_traveller
+from tests.simulation.travels import drive_traveller, wander
 from tests.simulation.vaults import drive_vault
 
 
@@ -51,9 +51,11 @@ class SimulatedClient:
     async def _chain(self, flow_id: str) -> None:
         delay_ms = self._random.choice([0, 0, 700, 9_000])
         await self._requests.start(flow_id, "Chain", self._random.randint(0, 12), FlowTerms(start_delay_ms=delay_ms))
+        await wander(self._requests, self._random, flow_id)
 
     async def _race(self, flow_id: str) -> None:
         await self._requests.start(flow_id, "Race", self._random.randint(1, 8))
+        await wander(self._requests, self._random, flow_id)
 
     async def _late(self, flow_id: str) -> None:
         """Nothing but its timeout ends it [TIME-1..3]."""
@@ -125,6 +127,7 @@ class SimulatedClient:
 
     async def _doomed(self, flow_id: str) -> None:
         await self._requests.start(flow_id, "Doomed", None)
+        await wander(self._requests, self._random, flow_id)
 
     async def _inbox(self, flow_id: str) -> None:
         """Several producers publish numbered items; "end" follows when all are acknowledged."""

@@ -31,6 +31,17 @@ async def drive_traveller(requests: Requests, random: Random, flow_id: str) -> N
         await _go_back(requests, random, flow_id, 1)
 
 
+async def wander(requests: Requests, random: Random, flow_id: str) -> None:
+    """Perhaps send a Flow back to some instant, while it works or after it has ended; it ends as it would have."""
+    if random.random() < 0.7:
+        return
+    for _ in range(random.randint(1, 2)):
+        await asyncio.sleep(random.uniform(0, 6))
+        at = requests.now() - random.randint(0, 8_000)
+        instant = Selector(TimeTravelType.HISTORY_EVENT_TIME, at=at)
+        await requests.travel(flow_id, random.choice([Selector(TimeTravelType.BEGINNING), instant]))
+
+
 async def _produce(requests: Requests, random: Random, flow_id: str, producer: int) -> list[str]:
     items = [f"{producer}:{number}" for number in range(random.randint(1, 8))]
     for item in items:
