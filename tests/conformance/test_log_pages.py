@@ -128,3 +128,19 @@ async def test_streams_of_a_chain_are_those_of_the_log(author: LogAuthor, pages:
     author.start(msgspec.structs.replace(run_row(2, flow_id="order"), first_run_id="run-1", chain_id="run-1"))
     assert list(await pages.chain_streams("run-1")) == [1, 2]
     assert list(await pages.chain_streams("run-3")) == []
+
+
+async def test_tt_3_runs_of_a_flow_come_newest_first(author: LogAuthor, pages: LogPages) -> None:
+    """Of all its executions; those that were removed are not among them."""
+    rows = [
+        run_row(1, flow_id="f"),
+        run_row(2, flow_id="f"),
+        run_row(3, flow_id="g"),
+        run_row(4, flow_id="f", ordinal=2),
+    ]
+    for row in rows:
+        author.start(closed(row))
+    assert [row.stream_id for row in await pages.run_rows("f")] == [4, 2, 1]
+    author.append(removals=[removal(rows[0])])
+    assert [row.stream_id for row in await pages.run_rows("f")] == [4, 2]
+    assert list(await pages.run_rows("nobody")) == []
