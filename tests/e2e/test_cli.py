@@ -1,5 +1,6 @@
 """`dex` against a running server with the example Flows [SURF-20, SURF-21, SURF-23]."""
 
+import hashlib
 import itertools
 import json
 import os
@@ -378,3 +379,25 @@ def content_of(directory: Path) -> dict[str, bytes]:
         for path in sorted(directory.rglob("*"))
         if path.is_file() and not path.name.endswith("-shm")
     }
+
+
+def test_row_34_large_values_go_in_and_come_out_of_every_verb(dex: Dex, tmp_path: Path) -> None:
+    """[BLOB-2] A file of 3 MB as input; histories show what stands for it, `--full` shows it itself."""
+    address = "Main Street " * 250_000
+    order = {"order_id": "big", "customer": "Ada", "amount": 4990, "address": address}
+    file = tmp_path / "order.json"
+    file.write_text(json.dumps(order))
+    dex("flow", "start", "OrderFlow", "--id", "big", "--input", f"@{file}")
+    assert dex.code == 0, dex.stderr
+    history = dex("flow", "history", "big")
+    value = history["events"][1]["data"]["input"]
+    encoded = json.dumps(order, sort_keys=True, separators=(",", ":"))
+    assert value == {"$blob": {"sha256": hashlib.sha256(encoded.encode()).hexdigest(), "size": len(encoded)}}
+    assert dex("flow", "history", "big", "--full")["events"][1]["data"]["input"] == order
+    dex("flow", "attr", "set", "big", "note", "-", given=json.dumps(address))
+    assert dex.code == 0, dex.stderr
+    assert dex("flow", "attr", "get", "big", "note")["value"] == address
+    dex("flow", "publish", "big", "spare", json.dumps(address[:100_000]))
+    assert dex.code == 0, dex.stderr
+    [message] = dex("flow", "channel", "list", "big", "spare")["messages"]
+    assert message["value"]["$blob"]["size"] == 100_002

@@ -2,7 +2,6 @@
 
 from dexsdk import (
     Attribute,
-    AttributeMap,
     Channel,
     Context,
     Flow,
@@ -19,7 +18,8 @@ from dexsdk import (
 
 INBOX = Channel("inbox", str)
 DOCUMENT = Attribute("document", str)
-PAGES = AttributeMap("pages", str)
+SHELF = Channel("shelf", str)
+"""Nobody consumes from it."""
 
 
 class Receive(Step[str]):
@@ -51,7 +51,7 @@ class DocumentFlow(Flow[str]):
         return StepList.start_step(Receive()).other_steps(Publish())
 
     def get_persistence_schema(self) -> PersistenceSchema:
-        return PersistenceSchema.of(INBOX, DOCUMENT, PAGES)
+        return PersistenceSchema.of(INBOX, SHELF, DOCUMENT)
 
     @rpc
     def echo(self, context: Context, text: str) -> RPCResult[str]:
@@ -59,9 +59,9 @@ class DocumentFlow(Flow[str]):
         return RPCResult.of(text)
 
     @rpc
-    def pending(self, context: Context) -> RPCResult[list[int]]:
-        """Give the lengths of the messages that nobody has consumed."""
-        return RPCResult.of([len(message.value) for message in INBOX.pending(context)])
+    def shelved(self, context: Context) -> RPCResult[list[int]]:
+        """Give the lengths of the messages that nobody consumes."""
+        return RPCResult.of([len(message.value) for message in SHELF.pending(context)])
 
 
 DOCUMENT_FLOW = DocumentFlow()

@@ -14,3 +14,11 @@ async def eventually(is_met: Callable[[], bool], what: str, *, deadline_s: float
     while not is_met():
         assert time.monotonic() < deadline, f"not within {deadline_s} s: {what}"
         await asyncio.sleep(POLL_S)
+
+
+def eventually_in_thread(is_met: Callable[[], bool], what: str, *, deadline_s: float = DEADLINE_S) -> None:
+    """The same for tests without a loop."""
+    deadline = time.monotonic() + deadline_s
+    while not is_met():
+        assert time.monotonic() < deadline, f"not within {deadline_s} s: {what}"
+        time.sleep(POLL_S)

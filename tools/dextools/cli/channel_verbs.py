@@ -40,7 +40,7 @@ def list_messages(
     ]
     document = {"flow_id": flow_id, "messages": rows, "more": has_more}
     human = (
-        (message.message_id, instant_text(message.published_at), text_of(message.value.decode()))
+        (message.message_id, instant_text(message.published_at), text_of(bytes(shown(message.value)).decode()))
         for message in messages
     )
     call.output.answer(document, table("message_id", "published_at", "value", rows=human))

@@ -1,5 +1,6 @@
 """The gRPC connection of one `dex` call: plain unary calls, a deadline, and the bearer token."""
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,9 +9,11 @@ from typing import TypeVar
 import grpc
 
 from dexpb.v1.admin_service_pb2_grpc import AdminServiceStub
+from dexpb.v1.blobs import SESSION_KEY
 from dexpb.v1.flow_service_pb2_grpc import FlowServiceStub
 from dexpb.v1.schedule_service_pb2_grpc import ScheduleServiceStub
 from dextools.cli.errors import CommandError, ExitCode, command_error_of
+from dextools.cli.large_values import LargeValues
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -29,7 +32,9 @@ class Connection:
         self.admin = AdminServiceStub(channel)
         self.server = server
         self.timeout = timeout
-        self._metadata = () if token is None else (("authorization", f"Bearer {token}"),)
+        session = ((SESSION_KEY, secrets.token_hex(16)),)
+        self._metadata = session if token is None else (("authorization", f"Bearer {token}"), *session)
+        self.large_values = LargeValues(channel, self._metadata, self._command_errors)
 
     def call(
         self, method: "grpc.UnaryUnaryMultiCallable[Request, Reply]", request: Request, *, held_for: float = 0.0

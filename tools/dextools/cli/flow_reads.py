@@ -61,7 +61,9 @@ def describe(
     call: Invocation,
     flow_id: FlowId,
     run_id: RunId = "",
-    full: Annotated[bool, typer.Option("--full", help="Show the whole live state as well, at most 4 MiB.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Show the whole live state as well, with its large values.")
+    ] = False,
 ) -> None:
     """Show one execution."""
     with call.connection() as connection:
@@ -69,7 +71,8 @@ def describe(
         document = flow_document(flow)
         if full:
             request = pb.GetFlowStateRequest(flow_id=flow_id, run_id=flow.run_id)
-            document["state"] = shown(connection.call(connection.flows.GetFlowState, request).data)
+            state = connection.call(connection.flows.GetFlowState, request).data
+            document["state"] = shown(connection.large_values.resolved(state))
     human = document | {"started_at": instant_text(flow.started_at), "closed_at": instant_text(flow.closed_at)}
     call.output.fields(document, human)
 
@@ -82,7 +85,7 @@ def history(
         int, typer.Option("--from", help="First event ID to show.", min=1, max=INT64_MAX, metavar="EVENT")
     ] = 1,
     follow: Annotated[bool, typer.Option("--follow", help="Show events as they come, until the Flow closes.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Show all data of every event.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show all data of every event, with its large values.")] = False,
 ) -> None:
     """Show the history of a run, oldest event first.
 
@@ -95,11 +98,15 @@ def history(
                 flow_id=flow_id, run_id=run_id, from_event_id=first, follow_runs=not run_id
             )
             for event in connection.stream(connection.flows.WatchHistory, request):
+                if full:
+                    event.data = connection.large_values.resolved(event.data)
                 call.output.answer(event_document(event), history_line(_row(event), full=full))
             return
         events = list(
             history_pages(connection, pb.GetHistoryRequest(flow_id=flow_id, run_id=run_id, from_event_id=first))
         )
+        for event in events if full else ():
+            event.data = connection.large_values.resolved(event.data)
     document = {"flow_id": flow_id, "events": [event_document(event) for event in events]}
     call.output.answer(document, history_table(map(_row, events), full=full))
 
@@ -112,6 +119,8 @@ def result(
     """Show how an execution ended: exit code 0 if it is COMPLETED, 1 if it ended otherwise or still runs."""
     with call.connection() as connection:
         reply = _awaited(call, connection, flow_id) if wait else _poll(connection, flow_id, "", 0.0)
+        for row in reply.completions:
+            row.value = connection.large_values.loaded(row.value)
     document = result_document(flow_id, reply)
     completions = [f"{row.step_execution_id}: {text_of(row.value.decode())}" for row in reply.completions]
     call.output.fields(document, document | {"is_terminal": None, "completions": "\n".join(completions)})

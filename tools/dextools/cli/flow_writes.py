@@ -84,6 +84,7 @@ def start(
         standing=pb.Standing(priority=priority, fairness_key=fairness_key),
     )
     with call.connection() as connection:
+        request.input = connection.large_values.outgoing(request.input)
         reply = connection.call(connection.flows.StartFlow, request)
     call.output.fields({"flow_id": flow_id, "run_id": reply.run_id})
 
@@ -106,6 +107,7 @@ def publish(
         request_id=request_id,
     )
     with call.connection() as connection:
+        request.values[:] = [connection.large_values.outgoing(value) for value in request.values]
         reply = connection.call(connection.flows.Publish, request)
     call.output.fields({"message_ids": list(reply.message_ids)})
 
@@ -135,8 +137,10 @@ def rpc(
         resolve_terms=True,
     )
     with call.connection() as connection:
+        request.input = connection.large_values.outgoing(request.input)
         reply = connection.call(connection.flows.InvokeRpc, request)
-    call.output.fields({"output": shown(reply.output)})
+        output = connection.large_values.loaded(reply.output)
+    call.output.fields({"output": shown(output)})
 
 
 def skip_timer(
@@ -194,7 +198,8 @@ def get_attribute(
     request = pb.GetAttributeRequest(flow_id=flow_id, run_id=run_id, key=definition_key(name, instance))
     with call.connection() as connection:
         reply = connection.call(connection.flows.GetAttribute, request)
-    call.output.fields({"name": name, "instance": instance, "value": shown(reply.value)})
+        value = connection.large_values.loaded(reply.value)
+    call.output.fields({"name": name, "instance": instance, "value": shown(value)})
 
 
 def set_attribute(
@@ -211,8 +216,8 @@ def set_attribute(
     request = pb.SetAttributeRequest(
         flow_id=flow_id, run_id=run_id, key=definition_key(name, instance), request_id=request_id
     )
-    if data != b"null":
-        request.value = data
     with call.connection() as connection:
+        if data != b"null":
+            request.value = connection.large_values.outgoing(data)
         connection.call(connection.flows.SetAttribute, request)
     call.output.fields({"name": name, "instance": instance, "value": shown(data)})

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from dexpb.v1.blobs import is_reference, read_reference
 from dextools.cli.errors import CommandError, ExitCode, usage_error
 
 INT64_MIN = -(2**63)
@@ -50,7 +51,13 @@ def canonical(data: bytes, what: str) -> bytes:
 
 
 def shown(data: bytes) -> msgspec.Raw:
-    """Embed a stored value in JSON output byte for byte, so that no int64 passes through a double."""
+    """Embed a stored value in JSON output byte for byte, so that no int64 passes through a double.
+
+    What stands for a large value is shown as histories show it.
+    """
+    if is_reference(data):
+        reference = read_reference(data)
+        return msgspec.Raw(_ENCODER.encode({"$blob": {"sha256": reference.name, "size": reference.size}}))
     return msgspec.Raw(data or b"null")
 
 
