@@ -6,20 +6,22 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from dexsdk import AsyncClient, AsyncWorker, ClientOptions, Flow, PullWorkerOptions, Registry, WorkerOptions
+from dexsdk import AsyncClient, AsyncWorker, BlobCache, ClientOptions, Flow, PullWorkerOptions, Registry, WorkerOptions
 
 DEFAULT_SERVER = "127.0.0.1:8801"
 
 
 @asynccontextmanager
-async def serving(flow: Flow[Any], server: str, *others: Flow[Any]) -> AsyncIterator[AsyncClient]:
+async def serving(
+    flow: Flow[Any], server: str, *others: Flow[Any], blob_cache: BlobCache | None = None
+) -> AsyncIterator[AsyncClient]:
     """Run a worker for one or more Flows and give a client; both are closed at the end."""
     registry = Registry((flow, *others), allow_async_handlers=True)
     worker = AsyncWorker(
-        registry, None, WorkerOptions(server_address=server, pull=PullWorkerOptions(max_concurrent_tasks=4))
+        registry, blob_cache, WorkerOptions(server_address=server, pull=PullWorkerOptions(max_concurrent_tasks=4))
     )
     running = asyncio.create_task(worker.start())
-    client = AsyncClient(registry, None, ClientOptions(server_address=server))
+    client = AsyncClient(registry, blob_cache, ClientOptions(server_address=server))
     try:
         await worker.wait_pull_registered(timeout=30)
         yield client

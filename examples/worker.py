@@ -16,6 +16,7 @@ from examples.drain_channel import PrintQueueFlow
 from examples.entity_store import AddressBookFlow
 from examples.flow_caller import FlowCaller
 from examples.interruptible_worker import CrawlFlow
+from examples.large_document import LargeDocumentFlow
 from examples.local_worker import DEFAULT_SERVER
 from examples.manual_intervention import ImportFlow
 from examples.money_transfer import MoneyTransferFlow, example_bank
@@ -54,6 +55,7 @@ def example_registry(caller: FlowCaller | None = None) -> Registry:
         ImportFlow(),
         AddressBookFlow(),
         DocumentFlow(),
+        LargeDocumentFlow(),
         CrawlFlow(),
         EmailAgentFlow(),
         SignUpFlow(),

@@ -215,3 +215,12 @@ def test_a_sign_up_is_verified_by_its_code_or_runs_out_of_time(server: ServerPro
         "signup-* COMPLETED ada@example.org verified after 1 mails",
         "signup-* FAILED FLOW_TIMEOUT",
     ]
+
+
+def test_a_document_of_50_mb_goes_through_a_flow(server: ServerProcess) -> None:
+    """[BLOB-1, BLOB-2, ATTR-7] large values everywhere, each content once in the store."""
+    assert lines_of("large_document", server) == [
+        "document-* has 1136363 lines",
+        "document-* COMPLETED 52 MB, 1136363 lines corrected",
+        "All work and no play makes Jack a bright boy",
+    ]
