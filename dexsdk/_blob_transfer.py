@@ -89,6 +89,9 @@ class GrpcBlobTransfer:
             except (StopIteration, DecodeError):
                 status = RemoteStatus("UNAVAILABLE", "the server broke off the transfer")
             except (OSError, ValueError) as error:
+                if self._closed.is_set():
+                    # What gRPC says of a channel that is closed.
+                    raise RemoteStatus("CANCELLED", "the transfer was closed").to_error(operation) from error
                 status = RemoteStatus("UNAUTHENTICATED", f"the credential gives no token: {error}")
             now = time.monotonic()
             if self._patience_s is not None:
