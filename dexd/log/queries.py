@@ -223,6 +223,8 @@ COUNTS = """
         (SELECT count(*) FROM streams) AS other_streams,
         (SELECT count(*) FROM snapshots) AS snapshots,
         (SELECT count(*) FROM pending_timers) AS pending_timers,
+        (SELECT count(DISTINCT digest) FROM blobs) AS large_values,
+        (SELECT coalesce(sum(size), 0) FROM (SELECT DISTINCT digest, size FROM blobs)) AS large_value_bytes,
         (SELECT count(*) FROM removals) AS runs_being_removed,
         (SELECT count(*) FROM ordinals) AS remembered_ordinals,
         (SELECT count(*) FROM imports) AS imported_runs,

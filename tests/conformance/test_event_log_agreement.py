@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from dexd.log.errors import LogError, SequenceConflictError
-from dexd.log.event_log import Batch, EventLog, RunFilter, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
+from dexd.log.event_log import Batch, EventLog, Removal, RunFilter, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
 from dexd.log.memory_log import MemoryLog
 from dexd.log.sqlite_log import SqliteLog
 
@@ -33,6 +33,8 @@ class LogMachine(RuleBasedStateMachine):
         self.sqlite = SqliteLog.open(self._path)
         self.versions: dict[int, int] = {}
         self.rows: dict[int, RunRow] = {}
+        self.gone: set[int] = set()
+        """Streams of removed runs, to which nothing is appended any more."""
 
     @initialize(flow_ids=st.lists(FLOW_IDS, min_size=6, max_size=6), ordinals=st.lists(st.integers(1, 3), min_size=6))
     def choose_runs(self, flow_ids: list[str], ordinals: list[int]) -> None:
@@ -41,6 +43,8 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), streams=st.lists(STREAMS, max_size=8), changed=st.sets(STREAMS), folded=st.sets(STREAMS))
     def append(self, data: st.DataObject, streams: list[int], changed: set[int], folded: set[int]) -> None:
+        streams = [stream_id for stream_id in streams if stream_id not in self.gone]
+        changed, folded = changed - self.gone, folded - self.gone
         last_seq = self.memory.last_seq
         versions = dict(self.versions)
         events = []
@@ -53,6 +57,7 @@ class LogMachine(RuleBasedStateMachine):
         timers = [
             TimerRow(stream_id, step_id, data.draw(st.integers(0, 3)))
             for stream_id, step_id in data.draw(st.sets(st.tuples(STREAMS, STEP_IDS)).map(sorted))
+            if stream_id not in self.gone
         ]
         others = [
             StreamRow(100 + number, "schedule", f"s{number}", 1, 5, data.draw(st.booleans()))
@@ -62,6 +67,22 @@ class LogMachine(RuleBasedStateMachine):
         self.versions = versions
         self.rows.update((row.stream_id, row) for row in rows)
 
+    @rule(streams=st.sets(STREAMS, min_size=1), expires_at=st.integers(0, 3))
+    def remove(self, streams: set[int], expires_at: int) -> None:
+        """[KEEP-1, ID-10]"""
+        rows = [self.rows.pop(stream_id) for stream_id in sorted(streams & self.rows.keys())]
+        removals = [Removal(row.stream_id, row.flow_id, row.ordinal, expires_at) for row in rows]
+        self._do(Batch(self.memory.last_seq, (), removals=removals))
+        self.gone.update(row.stream_id for row in rows)
+
+    @rule(rows_max=st.integers(1, 5))
+    def remove_some(self, rows_max: int) -> None:
+        assert self.memory.remove_some(rows_max) == self.sqlite.remove_some(rows_max)
+
+    @rule(until=st.integers(1, 3))
+    def forget_ordinals(self, until: int) -> None:
+        self._do(Batch(self.memory.last_seq, (), forget_ordinals_until=until))
+
     @rule(offset=st.integers(-2, 2).filter(bool))
     def append_elsewhere(self, offset: int) -> None:
         expected_seq = self.memory.last_seq + offset
@@ -70,7 +91,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(stream_id=STREAMS)
     def append_a_version_twice(self, stream_id: int) -> None:
         version = self.versions.get(stream_id)
-        if version is not None:
+        if version is not None and stream_id not in self.gone:
             last_seq = self.memory.last_seq
             new = StoredEvent(last_seq + 1, 7, 1, 1, "FlowStarted", 1, b"")
             old = StoredEvent(last_seq + 2, stream_id, version, 1, "FlowStarted", 1, b"")
@@ -167,12 +188,16 @@ def _facts(log: EventLog) -> Iterable[object]:
     yield log.last_seq, log.last_stream_id, log.last_at
     yield list(log.read_all(1, 10_000))
     yield list(log.active_runs())
+    yield log.removed_events, list(log.streams_leaving())
+    yield [log.has_expired_ordinals(until) for until in range(4)]
+    yield log.flow_ids_in_use(["a", "ab", "b%", "ß"])
+    yield list(log.closed_runs(5_000, (0, 0), 3)), list(log.closed_runs(5_000, (5_000, 2), 10))
     for flow_id in ("a", "ab", "b%", "ß"):
         yield log.latest_run(flow_id)
-        yield list(log.run_rows(flow_id))
+        yield list(log.run_rows(flow_id)), log.last_ordinal(flow_id)
         yield [log.run_by_start(flow_id, f"request-{stream_id}") for stream_id in range(1, 8)]
     for stream_id in range(1, 8):
-        yield log.run_by_id(f"run-{stream_id}")
+        yield log.run_by_id(f"run-{stream_id}"), log.is_retained(stream_id)
         yield list(log.pending_timers(stream_id))
     yield list(log.list_runs(RunFilter(), 10))
 

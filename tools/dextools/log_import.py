@@ -91,7 +91,7 @@ def import_executions(log: EventLog, blobs: BlobReader, executions: Iterable[Exp
     last_seq, last_stream_id = log.last_seq, log.last_stream_id
     for flow_id, pieces in by_flow_id.items():
         runs = [run for piece in sorted(pieces, key=_ordinal) for run in piece.runs]
-        _refuse_existing(log, flow_id, runs)
+        _refuse_existing(log, flow_id, runs, [piece.ordinal for piece in pieces])
         batch = _batch(runs, last_seq, last_stream_id)
         found = [(row.flow_id, row.run_id) for row in batch.runs]
         if found != [(flow_id, run.run_id) for run in runs]:
@@ -108,9 +108,13 @@ def _ordinal(execution: ExportedExecution) -> int:
     return execution.ordinal
 
 
-def _refuse_existing(log: EventLog, flow_id: str, runs: Sequence[ExportedRun]) -> None:
+def _refuse_existing(log: EventLog, flow_id: str, runs: Sequence[ExportedRun], ordinals: Sequence[int]) -> None:
     if log.run_rows(flow_id):
         raise FlowExistsError(f"the log has executions of Flow {flow_id!r} already")
+    last = log.last_ordinal(flow_id)
+    if last > max(ordinals):
+        # The next execution would count on from the imported one, and use keys of another one again [ID-10].
+        raise FlowExistsError(f"the log knows of execution {last} of Flow {flow_id!r}; import that one as well")
     seen: set[str] = set()
     for run in runs:
         if run.run_id in seen or log.run_by_id(run.run_id) is not None:

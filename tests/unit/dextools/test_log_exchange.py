@@ -180,6 +180,24 @@ async def test_surf_23_pieces_of_an_execution_are_imported_together(tmp_path: Pa
         assert verify_log(rig.log, lambda _: None).faults == []
 
 
+async def test_id_10_earlier_execution_is_not_imported_where_a_later_one_was(tmp_path: Path) -> None:
+    """[ID-10] Otherwise the next start would use the later one's keys again; together they may come back."""
+    async with server_on(tmp_path / "there") as rig:
+        for number in (1, 2):
+            await rig.answer(start_command("a", run_id=f"run-{number}", request_id=f"r{number}"))
+            await rig.answer(stop_command("a"))
+    first, second = (exported(tmp_path / "there", run_id) for run_id in ("run-1", "run-2"))
+    here = tmp_path / "here"
+    async with server_on(here) as rig:
+        rig.log.append(Batch(0, (), removals=[Removal(7, "a", 2, 0)]))
+    code, error = dex("import", "-", "--data-dir", str(here), given=first)
+    assert (code, error["error"]["code"]) == (ExitCode.CONFLICT, "FLOW_EXISTS")
+    assert dex("import", "-", "--data-dir", str(here), given=second + first)[0] == 0
+    async with server_on(here) as rig:
+        await rig.answer(start_command("a", run_id="run-3", request_id="r3"))
+        assert [row.ordinal for row in rig.log.run_rows("a")] == [3, 2, 1]
+
+
 async def test_surf_23_import_refuses_what_is_there_and_what_is_no_export(tmp_path: Path) -> None:
     """[SURF-23] And changes nothing."""
     async with server_on(tmp_path) as rig:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
@@ -100,8 +100,13 @@ def import_(
         blobs = LocalBlobStore(blob_dir or data_dir / "blobs")
         intake = BlobIntake(blobs, time.time_ns() // 1_000_000)
         opened.callback(intake.drop)
+        advance = opened.enter_context(progress("bytes", total=sum(map(_size_of, files))))
         try:
-            executions = [execution for source in sources for execution in read_executions(source, intake.take)]
+            executions = [
+                execution
+                for source in sources
+                for execution in read_executions(_measured(source, advance), intake.take)
+            ]
             imported = import_executions(log, blobs, executions)
         except ExportError as error:
             raise CommandError(f"not imported: {error}", ExitCode.USAGE, code="INVALID_EXPORT") from error
@@ -125,6 +130,16 @@ def _open(file: Path) -> BinaryIO:
         return file.open("rb")
     except FileNotFoundError as error:
         raise CommandError(f"there is no file {file}", ExitCode.NOT_FOUND, code="FILE_NOT_FOUND") from error
+
+
+def _size_of(file: Path) -> int:
+    return 0 if file == STDIN else file.stat().st_size
+
+
+def _measured(lines: Iterable[bytes], advance: Callable[[int], None]) -> Iterator[bytes]:
+    for line in lines:
+        yield line
+        advance(len(line))
 
 
 def _counted(lines: Iterator[bytes], advance: Callable[[int], None]) -> Iterator[bytes]:

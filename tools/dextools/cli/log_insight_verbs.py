@@ -12,7 +12,7 @@ from dexd.log.event_log import EventLog, RunRow
 from dexd.log.log_facts import LogFacts, read_facts
 from dextools.cli.errors import CommandError, ExitCode
 from dextools.cli.invocation import Invocation, verb
-from dextools.cli.log_verbs import DEFAULT_DATA_DIR, DataDir, RunName, found_run
+from dextools.cli.log_verbs import DEFAULT_DATA_DIR, DataDir, RunName, event_count, found_run
 from dextools.cli.output import text_of
 from dextools.cli.progress import progress
 from dextools.cli.values import INT64_MAX
@@ -66,7 +66,7 @@ def stats(
     largest: Annotated[int, typer.Option(help="Runs to show.", min=0, max=10_000)] = 10,
 ) -> None:
     """Show what a log consists of: events and bytes by type, and the largest runs."""
-    with open_offline(data_dir) as log, progress("events", total=log.last_seq - log.removed_events) as advance:
+    with open_offline(data_dir) as log, progress("events", total=event_count(log)) as advance:
         found = log_statistics(log, largest, advance)
     call.output.answer(msgspec.to_builtins(found), _tables(found))
 

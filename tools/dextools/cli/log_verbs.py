@@ -94,7 +94,7 @@ def verify(call: Invocation, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
 
     Exit code 1 when something differs.
     """
-    with open_offline(data_dir) as log, progress("events", total=2 * log.last_seq) as advance:
+    with open_offline(data_dir) as log, progress("events", total=2 * event_count(log)) as advance:
         report = verify_log(log, advance)
     document = {
         "events": report.events,
@@ -115,7 +115,10 @@ def rebuild(call: Invocation, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
 
     Needs the data directory for itself and is refused while a server runs on it. Events are not changed.
     """
-    with open_exclusively(data_dir) as log, progress("events", total=2 * log.last_seq) as advance:
+    with (
+        open_exclusively(data_dir) as log,
+        progress("events", total=2 * event_count(log)) as advance,
+    ):
         rebuilt = rebuild_projections(log, advance)
     document = msgspec.structs.asdict(rebuilt)
     text = (
@@ -135,6 +138,11 @@ def _stream_history(log: EventLog, kind: StreamKind, name: str) -> tuple[dict[st
     if stored is None:
         raise CommandError(f"the log has no {kind} {name!r}", ExitCode.NOT_FOUND, code=f"{kind.name}_NOT_FOUND")
     return {f"{kind}_id": name}, map(show_stream_event, recorded_stream_events(log, stored.row.stream_id))
+
+
+def event_count(log: EventLog) -> int:
+    """Events in the log; numbers of removed ones are missing."""
+    return log.last_seq - log.removed_events
 
 
 def found_run(log: EventLog, name: str) -> RunRow:
