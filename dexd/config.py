@@ -14,6 +14,7 @@ import msgspec
 
 from dexd.core.config import KernelConfig
 from dexd.core.retention import RetentionConfig
+from dexd.core.terms import ActiveStepSearchMode
 from dexd.core.values import StepDurability
 from dexd.engine.parking_lot import Bounds
 from dexd.errors import ConfigError
@@ -106,6 +107,8 @@ class FlowSection(msgspec.Struct, frozen=True):
     """Timeout of an RPC handler from hand-over [RPC-7]."""
     rollover_events: Annotated[int, Count(0, 10_000_000)] = 10_000
     """Events after which a run is continued by a new one; the Flow wins, 0 is never [ROLL-2]."""
+    active_step_search: Annotated[str, Choice(("all", "with_wait_for", "disabled"))] = "with_wait_for"
+    """Which active Steps the search field ActiveStepTypes shows; the Flow's own setting wins [CFG-1]."""
 
 
 class BlobSection(msgspec.Struct, frozen=True):
@@ -159,6 +162,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
             method_timeout_ms=self.flow.method_timeout_ms,
             step_durability=StepDurability[self.flow.step_durability.upper()],
             rollover_events=self.flow.rollover_events,
+            active_step_search=ActiveStepSearchMode[self.flow.active_step_search.upper()],
         )
 
     def retention(self) -> RetentionConfig:

@@ -10,6 +10,7 @@ from dexsdk._registry import Registry
 from dexsdk._schedules import AsyncSchedules, Schedules
 from dexsdk.async_client import AsyncClient
 from dexsdk.attribute import AnyAttribute, Attribute, AttributeLock, AttributeMap
+from dexsdk.attribute_index import AttributeIndex, IndexType
 from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
 from dexsdk.blob_cache import BlobCache, BlobCacheConfig, open_blob_cache
 from dexsdk.channel import AnyChannel, Channel, ChannelMap
@@ -38,6 +39,7 @@ from dexsdk.errors import (
     FlowDefinitionError,
     FlowNotActiveError,
     FlowNotFoundError,
+    InvalidQueryError,
     InvalidStepResultError,
     LongPollTimeoutError,
     NonRetryableError,
@@ -66,6 +68,7 @@ from dexsdk.options import (
     WaitForFailurePolicy,
 )
 from dexsdk.results import (
+    FlowCount,
     FlowInfo,
     FlowResult,
     HealthInfo,
@@ -73,6 +76,8 @@ from dexsdk.results import (
     HistoryPage,
     PendingMessage,
     RecoveryError,
+    SearchFlowEntry,
+    SearchFlowsPage,
     StepCompletion,
     StopResult,
 )
@@ -111,6 +116,7 @@ __all__ = [
     "AsyncSchedules",
     "AsyncWorker",
     "Attribute",
+    "AttributeIndex",
     "AttributeLock",
     "AttributeMap",
     "AttributeMatch",
@@ -133,6 +139,7 @@ __all__ = [
     "Flow",
     "FlowAlreadyStartedError",
     "FlowConfig",
+    "FlowCount",
     "FlowDefinitionError",
     "FlowErrorType",
     "FlowExplanation",
@@ -149,6 +156,8 @@ __all__ = [
     "HistoryEvent",
     "HistoryPage",
     "IdReusePolicy",
+    "IndexType",
+    "InvalidQueryError",
     "InvalidStepResultError",
     "JsonCodec",
     "LongPollTimeoutError",
@@ -181,6 +190,8 @@ __all__ = [
     "ScheduleStatus",
     "ScheduledExecution",
     "Schedules",
+    "SearchFlowEntry",
+    "SearchFlowsPage",
     "SkipTimerOutcome",
     "StartFlowOptions",
     "Step",

@@ -54,6 +54,10 @@ class Scope(Protocol):
         """Give the codec of a declared definition; FlowDefinitionError for an undeclared one [FLOW-4]."""
         ...
 
+    def index_write(self, definition: Definition, value: Any, place: str) -> frames.IndexWrite:
+        """Give the index value of a declared Attribute with an index; ValueTooLargeError if it is too large [LIM-2]."""
+        ...
+
     def step_type_of(self, step: Any) -> str:
         """Give the type of a registered Step; FlowDefinitionError for any other [DEC-8]."""
         ...
@@ -84,6 +88,7 @@ class Call:
         "canceling",
         "deletions",
         "heartbeats",
+        "indexed",
         "is_cancellation_requested",
         "is_open",
         "loaded",
@@ -125,6 +130,8 @@ class Call:
         self.is_cancellation_requested = False
         self.written: dict[str, bytes | None] = {}
         """Attribute writes by key, in the order of each key's last write; None deletes."""
+        self.indexed: dict[str, frames.IndexWrite] = {}
+        """Index values of what is written, by index key; the last write counts."""
         self.publications: list[tuple[str, bytes]] = []
         self.canceling: tuple[str, ...] = ()
         """Step types that an RPC cancels."""

@@ -63,6 +63,7 @@ class WorkerEngine:
         runner: SupervisedRunner,
         open_channel: Callable[[], ServerChannel],
         blobs: Blobs,
+        index_keys: tuple[frames.IndexKey, ...] = (),
     ) -> None:
         """Resolve the options.
 
@@ -72,6 +73,7 @@ class WorkerEngine:
             runner: Runs the handlers.
             open_channel: Opens the connection.
             blobs: The large values that handlers read and write, whose transfers end with the worker.
+            index_keys: Keys of search that the Flows name.
 
         Raises:
             ValueError: the reserve does not fit the task limit [RES-1].
@@ -82,7 +84,7 @@ class WorkerEngine:
         limit, reserve = self._pull.resolved_capacity(os.cpu_count() or 1)
         self._runner = runner
         self._slots = Slots(limit, reserve)
-        identity = WorkerIdentity.of_process(self._pull.app_worker_id, flows)
+        identity = WorkerIdentity.of_process(self._pull.app_worker_id, flows, index_keys)
         self._readiness = Readiness(identity.queues)
         self._sessions = tuple(
             Session(identity, self._slots, self._readiness, self._pull.idle_streams_per_queue)

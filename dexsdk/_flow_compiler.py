@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from dexsdk._attribute_indexing import indexing_of
 from dexsdk._call import Definition
 from dexsdk._codec import Codec, CodecRegistry
 from dexsdk._locks import lock_keys, preload_names
@@ -140,6 +141,7 @@ class _FlowCompiler:
             definitions[entry.name] = entry
             with self._faults_at(f"{kind} {entry.name!r}"):
                 self._codecs.resolve(entry.value_type)
+                indexing_of(entry)
         return definitions
 
     def check_options(self, flow: RegisteredFlow) -> None:

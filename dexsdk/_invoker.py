@@ -200,6 +200,7 @@ class PreparedCall:
             next_steps,
             tuple(call.deletions),
             call.canceling,
+            tuple(call.indexed.values()) if call.indexed else (),
         )
 
     def _may_offload(self, size: int) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dexpb.v1 import frames
+from dexsdk._attribute_indexing import Indexing, indexing_of
 from dexsdk._call import Definition
 from dexsdk._codec import Codec, CodecRegistry, placed
 from dexsdk._step_options import OptionsResolver
@@ -85,6 +86,11 @@ class RegisteredFlow:
         """How the registry, which knows the other Flows, encodes a child."""
         self.definitions = definitions
         self.codecs = codecs
+        self._indexing_by_identity = {
+            id(definition): indexing
+            for definition in definitions.values()
+            if (indexing := indexing_of(definition)) is not None
+        }
         self._codec_by_identity = {
             id(definition): codecs.resolve(definition.value_type) for definition in definitions.values()
         }
@@ -107,6 +113,19 @@ class RegisteredFlow:
             raise FlowDefinitionError(
                 f"Flow {self.flow_type!r}: {kind} {definition.name!r} is not in its persistence schema"
             ) from None
+
+    @property
+    def indexings(self) -> tuple[Indexing, ...]:
+        """How its Attributes are indexed."""
+        return tuple(self._indexing_by_identity.values())
+
+    def index_write(self, definition: Definition, value: Any, place: str) -> frames.IndexWrite:
+        """Give the index value of a declared Attribute with an index as it travels [ATTR-9].
+
+        Raises:
+            ValueTooLargeError: it is larger than an index value may be [LIM-2].
+        """
+        return self._indexing_by_identity[id(definition)].write(value, place)
 
     def resolve_step(self, step: Any) -> RegisteredStep:
         """Find a Step by its registered instance, or by a class with exactly one registered instance [FLOW-10].

@@ -11,6 +11,7 @@ from dexsdk._flow_compiler import compile_flow
 from dexsdk._registered import Handler, RegisteredFlow
 from dexsdk._sub_flow_frames import sub_flow_frame
 from dexsdk.attribute import AnyAttribute
+from dexsdk.attribute_index import IndexType
 from dexsdk.channel import AnyChannel
 from dexsdk.errors import FlowDefinitionError
 from dexsdk.flow import AnyFlow
@@ -62,12 +63,18 @@ class Registry:
                 faults.append(f"Flow type {registered.flow_type!r} is registered twice")
             self._by_type[registered.flow_type] = registered
             registered.encode_child = self._encode_child
+        faults += index_conflicts(self.flows)
         if faults:
             raise FlowDefinitionError(*faults)
         classes = Counter(type(entry.flow) for entry in self.flows)
         # By identity, because a Flow need not be hashable; the registry keeps them, so that identities stay theirs.
         self._by_reference: dict[int, RegisteredFlow] = {id(entry.flow): entry for entry in self.flows}
         self._by_reference |= {id(type(entry.flow)): entry for entry in self.flows if classes[type(entry.flow)] == 1}
+
+    @property
+    def index_keys(self) -> tuple[frames.IndexKey, ...]:
+        """Every index key with its type, each once [ATTR-10]."""
+        return tuple({indexing.key: indexing.announced for flow in self.flows for indexing in flow.indexings}.values())
 
     @property
     def flows(self) -> tuple[RegisteredFlow, ...]:
@@ -105,6 +112,20 @@ class Registry:
 
     def _encode_child(self, sub_flow: SubFlow) -> frames.SubFlow:
         return sub_flow_frame(sub_flow, self.resolve_flow)
+
+    def index_writes(self, attribute: AnyAttribute, value: Any, place: str) -> list[frames.IndexWrite]:
+        """Give the index value that goes with a write, if the Attribute has an index [ATTR-9].
+
+        Raises:
+            FlowDefinitionError: no registered Flow declares the Attribute.
+            ValueTooLargeError: it is larger than an index value may be [LIM-2].
+        """
+        if attribute.index is None:
+            return []
+        owner = next((flow for flow in self.flows if flow.definitions.get(attribute.name) is attribute), None)
+        if owner is None:
+            raise FlowDefinitionError(f"Attribute {attribute.name!r} is in no registered Flow's persistence schema")
+        return [owner.index_write(attribute, value, place)]
 
     def codec_of(self, definition: AnyAttribute | AnyChannel) -> Codec[Any]:
         """Give the codec of a definition that some registered Flow declares [FLOW-4].
@@ -150,6 +171,21 @@ class Registry:
         if len(owners) != 1:
             raise FlowDefinitionError(f"{len(owners)} registered Flows have the RPC {mark.name!r}, not exactly one")
         return owners[0]
+
+
+def index_conflicts(flows: Sequence[RegisteredFlow]) -> list[str]:
+    """Find index keys that two Attributes give different types [ATTR-10]."""
+    faults: list[str] = []
+    first: dict[str, tuple[str, IndexType]] = {}
+    for flow in flows:
+        for indexing in flow.indexings:
+            flow_type, known = first.setdefault(indexing.key, (flow.flow_type, indexing.type))
+            if known is not indexing.type:
+                faults.append(
+                    f"index key {indexing.key!r} is {known.name} in Flow {flow_type!r} and {indexing.type.name} in "
+                    f"Flow {flow.flow_type!r}"
+                )
+    return faults
 
 
 def _shown(thing: Any) -> str:

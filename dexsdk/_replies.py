@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -39,20 +40,24 @@ def to_nothing(body: bytes) -> None:
 
 def to_flow_info(body: bytes) -> FlowInfo:
     """Read the answer of describe."""
-    info = pb.FlowInfo.FromString(body)
-    return FlowInfo(
-        flow_id=info.flow_id,
-        run_id=info.run_id,
-        flow_type=info.flow_type,
-        status=FlowStatus(info.status),
-        started_at=from_instant_ms(info.started_at),
-        closed_at=from_instant_ms(info.closed_at) if info.closed_at else None,
-        ordinal=info.ordinal,
-        first_run_id=info.first_run_id,
-        history_events=info.history_events,
-        parent_flow_id=info.parent_flow_id or None,
-        schedule_id=info.schedule_id or None,
-    )
+    return FlowInfo(**flow_info_fields(pb.FlowInfo.FromString(body)))
+
+
+def flow_info_fields(info: pb.FlowInfo) -> dict[str, Any]:
+    """Give the fields of a FlowInfo by name."""
+    return {
+        "flow_id": info.flow_id,
+        "run_id": info.run_id,
+        "flow_type": info.flow_type,
+        "status": FlowStatus(info.status),
+        "started_at": from_instant_ms(info.started_at),
+        "closed_at": from_instant_ms(info.closed_at) if info.closed_at else None,
+        "ordinal": info.ordinal,
+        "first_run_id": info.first_run_id,
+        "history_events": info.history_events,
+        "parent_flow_id": info.parent_flow_id or None,
+        "schedule_id": info.schedule_id or None,
+    }
 
 
 def to_flow_state(body: bytes) -> FlowState:

@@ -12,7 +12,8 @@ from dexsdk._conversation import Conversation, Request, ask
 from dexsdk._durations import from_instant_ms, optional_duration_ms, to_duration_ms, to_instant_ms
 from dexsdk._names import check_name
 from dexsdk._registry import Registry
-from dexsdk._start_options import to_start_options
+from dexsdk._searches import to_index_writes
+from dexsdk._start_options import initial_index_writes, to_start_options
 from dexsdk._start_requests import StartHeads, encode_initial_attributes, to_standing
 from dexsdk.options import StartFlowOptions
 from dexsdk.schedules import (
@@ -164,6 +165,7 @@ class ScheduleVerbs:
             options=to_start_options(flow, options),
             standing=to_standing(options),
             attributes=encode_initial_attributes(flow, options.initial_attributes),
+            indexed=to_index_writes(initial_index_writes(flow, options.initial_attributes, "ScheduleAction")),
         )
         start.MergeFromString(self._heads.of(flow))
         return pb.ScheduleAction(start=start)

@@ -145,6 +145,7 @@ class Session:
             running=tuple(
                 frames.RunningCall(delivery.stream, delivery.queue, delivery.assign.token) for delivery in presented
             ),
+            index_keys=self._identity.index_keys,
         )
 
     def disconnect(self) -> None:

@@ -1,11 +1,14 @@
 """Options of a start as they travel, resolved by the Flow's code."""
 
+from collections.abc import Sequence
+
 from dexpb.v1 import flow_service_pb2 as pb
+from dexpb.v1 import frames
 from dexsdk._durations import optional_duration_ms
 from dexsdk._registered import RegisteredFlow
 from dexsdk._start_requests import to_retry_policy, to_step_options
 from dexsdk.errors import FlowDefinitionError
-from dexsdk.options import FlowTimeoutPolicy, StartFlowOptions
+from dexsdk.options import AttributeAssignment, FlowTimeoutPolicy, StartFlowOptions
 
 _POLICY = {FlowTimeoutPolicy.FAIL: 1, FlowTimeoutPolicy.CANCEL: 2, FlowTimeoutPolicy.HANDLER: 3}
 
@@ -32,6 +35,22 @@ def to_start_options(flow: RegisteredFlow, options: StartFlowOptions) -> pb.Star
         retry=None if retry is None else to_retry_policy(retry.to_frame()),
         config=None if config is None or config.is_empty else config.to_message(),
     )
+
+
+def initial_index_writes(
+    flow: RegisteredFlow, assignments: Sequence[AttributeAssignment], place: str
+) -> tuple[frames.IndexWrite, ...]:
+    """Give the index values of initial Attributes, which a start writes in order [ATTR-4, ATTR-9].
+
+    Raises:
+        ValueTooLargeError: one is larger than an index value may be [LIM-2].
+    """
+    writes: dict[str, frames.IndexWrite] = {}
+    for initial in assignments:
+        if initial.attribute.index is not None and initial.value is not None:
+            write = flow.index_write(initial.attribute, initial.value, f"{place}, Attribute {initial.key!r}")
+            writes[write.key] = write
+    return tuple(writes.values())
 
 
 def timeout_policy_of(flow: RegisteredFlow, timeout_ms: int, policy: FlowTimeoutPolicy) -> int:

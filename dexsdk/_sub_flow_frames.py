@@ -7,7 +7,7 @@ from dexpb.v1 import frames
 from dexsdk._codec import encode_value
 from dexsdk._durations import optional_duration_ms
 from dexsdk._registered import RegisteredFlow
-from dexsdk._start_options import timeout_policy_of
+from dexsdk._start_options import initial_index_writes, timeout_policy_of
 from dexsdk.errors import FlowDefinitionError
 from dexsdk.sub_flow import SubFlow, SubFlowReusePolicy
 
@@ -55,4 +55,5 @@ def sub_flow_frame(sub_flow: SubFlow, resolve_flow: Callable[[Any], RegisteredFl
         None if retry is None else retry.to_frame(),
         None if config is None or config.is_empty else config.to_frame(),
         _REUSE[options.reuse_policy],
+        initial_index_writes(flow, options.initial_attributes, f"SubFlow {flow.flow_type!r}"),
     )

@@ -30,18 +30,28 @@ from dexsdk._large_requests import ask_carrying, load
 from dexsdk._names import check_name, check_owned_name
 from dexsdk._registry import RegisteredRpc, Registry
 from dexsdk._schedule_verbs import ScheduleVerbs
-from dexsdk._start_options import to_start_options
+from dexsdk._searches import PAGE_SIZE_MAX, to_count, to_index_keys, to_index_writes, to_page
+from dexsdk._start_options import initial_index_writes, to_start_options
 from dexsdk._start_requests import StartHeads, encode_initial_attributes, to_standing
 from dexsdk._status import RemoteStatus
 from dexsdk._wait_for_attribute import WaitForAttribute, discard, split_arguments
 from dexsdk.attribute import AnyAttribute, key_of
 from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
 from dexsdk.channel import AnyChannel, channel_key, split_messages
-from dexsdk.errors import FlowDefinitionError
+from dexsdk.errors import FlowDefinitionError, InvalidQueryError
 from dexsdk.flow_config import FlowConfig
 from dexsdk.flow_state import FlowExplanation, FlowState
 from dexsdk.options import IdReusePolicy, StartFlowOptions, StopFlowOptions, StopType
-from dexsdk.results import FlowInfo, FlowResult, HealthInfo, HistoryPage, PendingMessage, StopResult
+from dexsdk.results import (
+    FlowCount,
+    FlowInfo,
+    FlowResult,
+    HealthInfo,
+    HistoryPage,
+    PendingMessage,
+    SearchFlowsPage,
+    StopResult,
+)
 from dexsdk.rpc import RPC_TIMEOUT_MS_MAX
 from dexsdk.status import SkipTimerOutcome, StepOutcome
 from dexsdk.step_execution import StepExecutionId
@@ -131,6 +141,8 @@ class Verbs:
         )
         if options.initial_attributes:
             message.attributes.extend(encode_initial_attributes(registered, options.initial_attributes))
+            place = f"start of Flow {registered.flow_type!r}"
+            message.indexed.extend(to_index_writes(initial_index_writes(registered, options.initial_attributes, place)))
         head = self._start_heads.of(registered)
         return ask_carrying(
             message, lambda body: Request("start_flow", "StartFlow", head + body, replies.to_run_id, flow_id)
@@ -196,6 +208,9 @@ class Verbs:
             key=key,
             value=None if value is None else encode_value(codec, value, f"set_attribute, Attribute {key!r}"),
             request_id=self._request_id(guard.get("request_id")),
+            indexed=to_index_writes(
+                self._registry.index_writes(attribute, value, f"set_attribute, Attribute {attribute.name!r}")
+            ),
         )
         return ask_carrying(
             message, lambda body: Request("set_attribute", "SetAttribute", body, replies.to_nothing, flow_id)
@@ -339,6 +354,27 @@ class Verbs:
         body = pb.ExplainFlowRequest(flow_id=check_name(flow_id, "Flow ID")).SerializeToString()
         return ask(Request("explain", "ExplainFlow", body, replies.to_explanation, flow_id))
 
+    def search_flows(self, query: str, page_size: int, next_page_token: str) -> Conversation[SearchFlowsPage]:
+        """See Client.search_flows."""
+        if not 1 <= page_size <= PAGE_SIZE_MAX:
+            raise ValueError(f"page_size is {page_size}, allowed are 1 to {PAGE_SIZE_MAX}")
+        message = pb.SearchFlowsRequest(
+            query=_checked_query(query),
+            page_size=page_size,
+            page_token=next_page_token,
+            index_keys=to_index_keys(self._registry.index_keys),
+        )
+        return ask(Request("search_flows", "SearchFlows", message.SerializeToString(), to_page))
+
+    def count_flows(self, query: str, group_by: str | None) -> Conversation[FlowCount]:
+        """See Client.count_flows."""
+        message = pb.CountFlowsRequest(
+            query=_checked_query(query),
+            group_by=group_by or "",
+            index_keys=to_index_keys(self._registry.index_keys),
+        )
+        return ask(Request("count_flows", "CountFlows", message.SerializeToString(), to_count))
+
     def get_history(
         self, flow_id: str, *, run_id: str | None, from_event_id: int, page_size: int
     ) -> Conversation[HistoryPage]:
@@ -479,6 +515,20 @@ def _rpc_output(body: bytes) -> bytes | None:
 def _attribute_value(body: bytes) -> bytes | None:
     reply = pb.GetAttributeReply.FromString(body)
     return reply.value if reply.HasField("value") else None
+
+
+def _checked_query(query: str) -> str:
+    """Let no text that cannot travel become another error than the one of a bad query."""
+    try:
+        query.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidQueryError(
+            f"the query has a surrogate at position {error.start}",
+            code="INVALID_ARGUMENT",
+            sub_status="INVALID_QUERY",
+            metadata={"position": str(error.start)},
+        ) from error
+    return query
 
 
 def encode_rpc_input(rpc: RegisteredRpc, arguments: Sequence[Any]) -> bytes:

@@ -20,11 +20,18 @@ class WorkerIdentity:
     incarnation: str
     sdk_version: str
     flows: tuple[frames.FlowDescriptor, ...]
+    index_keys: tuple[frames.IndexKey, ...] = ()
+    """Index keys of its Flows [ATTR-10]."""
 
     @classmethod
-    def of_process(cls, app_worker_id: str | None, flows: tuple[frames.FlowDescriptor, ...]) -> Self:
+    def of_process(
+        cls,
+        app_worker_id: str | None,
+        flows: tuple[frames.FlowDescriptor, ...],
+        index_keys: tuple[frames.IndexKey, ...] = (),
+    ) -> Self:
         """Give this process an identity of its own; the ID is minted unless the user chose one."""
-        return cls(app_worker_id or mint_worker_id(), secrets.token_hex(8), sdk_version(), flows)
+        return cls(app_worker_id or mint_worker_id(), secrets.token_hex(8), sdk_version(), flows, index_keys)
 
     @property
     def queues(self) -> tuple[str, ...]:

@@ -30,12 +30,14 @@ from dexsdk.flow_config import FlowConfig
 from dexsdk.flow_state import FlowExplanation, FlowState
 from dexsdk.options import StartFlowOptions, StopFlowOptions
 from dexsdk.results import (
+    FlowCount,
     FlowInfo,
     FlowResult,
     HealthInfo,
     HistoryEvent,
     HistoryPage,
     PendingMessage,
+    SearchFlowsPage,
     StopResult,
 )
 from dexsdk.rpc import RpcMethod, RpcMethodWithInput
@@ -241,6 +243,14 @@ class AsyncClient:
     async def describe_flow(self, flow_id: str, *, run_id: str | None = None) -> FlowInfo:
         """See Client."""
         return await self._caller.carry(self._verbs.describe_flow(flow_id, run_id=run_id))
+
+    async def search_flows(self, query: str = "", page_size: int = 100, next_page_token: str = "") -> SearchFlowsPage:
+        """See Client."""
+        return await self._caller.carry(self._verbs.search_flows(query, page_size, next_page_token))
+
+    async def count_flows(self, query: str = "", *, group_by: str | None = None) -> FlowCount:
+        """See Client."""
+        return await self._caller.carry(self._verbs.count_flows(query, group_by))
 
     async def get_flow_state(self, flow_id: str) -> FlowState:
         """See Client."""

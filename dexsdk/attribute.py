@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from dexpb.v1.frames import MAP_KEY_SEPARATOR
 from dexsdk._call import Call
 from dexsdk._instance_map import InstanceMap
+from dexsdk.attribute_index import AttributeIndex
 from dexsdk.context import Context
 from dexsdk.errors import ValueTooLargeError
 
@@ -20,15 +21,17 @@ MAP_INSTANCES_MAX = 100_000
 class Attribute(Generic[T]):
     """A durable variable; handlers work on a snapshot and their writes commit with the response [ATTR-2]."""
 
-    def __init__(self, name: str, value_type: type[T]) -> None:
+    def __init__(self, name: str, value_type: type[T], index: AttributeIndex | None = None) -> None:
         """Define the variable; it is usable once it stands in the Flow's persistence schema [FLOW-4].
 
         Args:
             name: Unique among all definitions of the Flow.
             value_type: The only type its values may have.
+            index: Lets search find Flows by the value [ATTR-9].
         """
         self.name = name
         self.value_type = value_type
+        self.index = index
 
     def get(self, context: Context) -> T:
         """Give the value of the snapshot, or what this call wrote.
@@ -58,6 +61,11 @@ class Attribute(Generic[T]):
 
 class AttributeMap(InstanceMap[T]):
     """One declared name with a variable per instance key [ATTR-3]."""
+
+    def __init__(self, name: str, value_type: type[T], index: AttributeIndex | None = None) -> None:
+        """Define the map; see Attribute. An index must name its key, which all instances write [ATTR-9]."""
+        super().__init__(name, value_type)
+        self.index = index
 
     def get(self, context: Context, instance: str) -> T:
         """Give an instance's value of the snapshot, or what this call wrote.
@@ -126,6 +134,9 @@ def _write(call: Call, attribute: AnyAttribute, key: str, value: Any) -> None:
     data = None if value is None else call.encode(codec, value, "Attribute", attribute.name)
     if data is not None and isinstance(attribute, AttributeMap):
         _check_instances(call, key)
+    if attribute.index is not None:
+        write = call.scope.index_write(attribute, value, f"{call.place}, Attribute {attribute.name!r}")
+        call.indexed[write.key] = write
     # Writes are applied in call order, and of several to one key only the last counts [ATTR-2].
     call.written.pop(key, None)
     call.written[key] = data

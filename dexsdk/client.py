@@ -31,12 +31,14 @@ from dexsdk.flow_config import FlowConfig
 from dexsdk.flow_state import FlowExplanation, FlowState
 from dexsdk.options import StartFlowOptions, StopFlowOptions
 from dexsdk.results import (
+    FlowCount,
     FlowInfo,
     FlowResult,
     HealthInfo,
     HistoryEvent,
     HistoryPage,
     PendingMessage,
+    SearchFlowsPage,
     StopResult,
 )
 from dexsdk.rpc import RpcMethod, RpcMethodWithInput
@@ -324,6 +326,32 @@ class Client:
     def describe_flow(self, flow_id: str, *, run_id: str | None = None) -> FlowInfo:
         """Tell how a Flow, or one run of it, stands."""
         return self._caller.carry(self._verbs.describe_flow(flow_id, run_id=run_id))
+
+    def search_flows(self, query: str = "", page_size: int = 100, next_page_token: str = "") -> SearchFlowsPage:
+        """Return executions that a query finds, newest start first unless it says ORDER BY [SEARCH-1..8].
+
+        The call sees every write that was acknowledged before it. Executions that do not change meanwhile are on
+        exactly one of the pages that follow each other.
+
+        Args:
+            query: In the language of docs/search.md; empty finds all.
+            page_size: 1 to 1,000; a page also ends at 4 MiB.
+            next_page_token: That of the page before, for the same query.
+
+        Raises:
+            InvalidQueryError: it is no query, names a field that nobody has named, or the token is not one of it.
+            DexServiceError: DEADLINE_EXCEEDED, the search took longer than 5 s.
+        """
+        return self._caller.carry(self._verbs.search_flows(query, page_size, next_page_token))
+
+    def count_flows(self, query: str = "", *, group_by: str | None = None) -> FlowCount:
+        """Count executions that a query finds, also by the values of Status, FlowType or StepStatus [SEARCH-8].
+
+        Raises:
+            InvalidQueryError: as search_flows, or there is no such group.
+            DexServiceError: DEADLINE_EXCEEDED, the search took longer than 5 s.
+        """
+        return self._caller.carry(self._verbs.count_flows(query, group_by))
 
     def get_flow_state(self, flow_id: str) -> FlowState:
         """Tell everything that a decision about the Flow could read now, at most 4 MiB of it [HIST-1]."""

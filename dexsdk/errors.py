@@ -178,6 +178,15 @@ class LongPollTimeoutError(DexServiceError):
     """A client wait ran out; nothing changed in the Flow [WAITAPI-1]."""
 
 
+class InvalidQueryError(DexServiceError):
+    """The text is no search query, or the page token is not one of it [SEARCH-6]."""
+
+    @property
+    def position(self) -> int:
+        """Where it is wrong, in code points from 0."""
+        return int(self.metadata.get("position", "0"))
+
+
 class ValueTooLargeError(DexServiceError, ValueError):
     """A value, frame or count exceeds a limit [LIM-3]; also raised locally, before anything is sent."""
 
@@ -238,6 +247,7 @@ _CLASS_BY_SUB_STATUS: Mapping[str, type[DexServiceError]] = {
     "VALUE_TOO_LARGE": ValueTooLargeError,
     "SCHEDULE_NOT_FOUND": ScheduleNotFoundError,
     "SCHEDULE_ALREADY_EXISTS": ScheduleAlreadyExistsError,
+    "INVALID_QUERY": InvalidQueryError,
 }
 """Every stable reason that has a class of its own; all others are plain DexServiceErrors."""
 

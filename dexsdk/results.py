@@ -1,6 +1,6 @@
 """What calls give back: plain frozen data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
@@ -38,7 +38,33 @@ class FlowInfo:
     parent_flow_id: str | None = None
     """The Flow that began it as a SubFlow [SUB-3]."""
     schedule_id: str | None = None
-    """The schedule that started it [SCHED-2]; not told by a list."""
+    """The schedule that began it [SCHED-2]."""
+
+
+@dataclass(frozen=True)
+class SearchFlowEntry(FlowInfo):
+    """An execution that a search found [SEARCH-7]."""
+
+    indexed_attributes: Mapping[str, Any] = field(default_factory=dict)
+    """Index values by key: str, list of str, int, float, bool or datetime."""
+
+
+@dataclass(frozen=True)
+class SearchFlowsPage:
+    """Executions in the order of the search [SEARCH-8]."""
+
+    flows: list[SearchFlowEntry]
+    next_page_token: str
+    """For the page behind this one, with the same query; empty on the last page."""
+
+
+@dataclass(frozen=True)
+class FlowCount:
+    """How many executions a query finds [SEARCH-8]."""
+
+    total: int
+    groups: Mapping[str, int]
+    """How many have each value of ``group_by``, the largest first; one with several values counts in each."""
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ def new_engine(
 ) -> WorkerEngine:
     """Put a runner behind the sessions of a worker."""
     flows = tuple(flow.descriptor() for flow in registry.flows)
-    return WorkerEngine(flows, options, runner, open_channel, blobs)
+    return WorkerEngine(flows, options, runner, open_channel, blobs, registry.index_keys)
 
 
 def _seconds(timeout: Duration | None) -> float | None:

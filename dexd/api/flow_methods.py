@@ -6,7 +6,7 @@ Answers come through callbacks, which costs no task per request.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from google.protobuf.message import DecodeError, Message
@@ -18,9 +18,10 @@ from dexd.api.status import internal_error
 from dexd.codec import flow_queries as queries
 from dexd.codec import flow_replies as replies
 from dexd.codec import flow_requests as requests
+from dexd.codec import search_requests as searches
 from dexd.codec.flow_requests import Minted
 from dexd.codec.time_travel_requests import TimeTravelQuery, to_time_travel
-from dexd.core.commands import InvokeRpc, StartFlow
+from dexd.core.commands import InvokeRpc, SetAttribute, StartFlow
 from dexd.core.ids import CallerId, RequestId
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.engine import Engine
@@ -30,6 +31,9 @@ from dexpb.v1 import flow_service_pb2 as pb
 
 SHOWN_CHARACTERS_MAX: Final = 100
 """How much of a method name that does not exist is shown back."""
+
+
+Indexing = TypeVar("Indexing", StartFlow, SetAttribute)
 
 
 class FlowLimits(msgspec.Struct, frozen=True):
@@ -124,9 +128,7 @@ class FlowMethods:
         return {
             "StartFlow": Method(pb.StartFlowRequest, self._to_start_flow, request, replies.from_reply),
             "Publish": Method(pb.PublishRequest, _with_id(requests.to_publish), request, replies.from_reply),
-            "SetAttribute": Method(
-                pb.SetAttributeRequest, _with_id(requests.to_set_attribute), request, replies.from_reply
-            ),
+            "SetAttribute": Method(pb.SetAttributeRequest, self._to_set_attribute, request, replies.from_reply),
             "DeleteChannelMessage": Method(
                 pb.DeleteChannelMessageRequest, _with_id(requests.to_delete_message), request, replies.from_reply
             ),
@@ -147,6 +149,7 @@ class FlowMethods:
     def _reading_methods(self) -> dict[str, Method]:
         reads = self._engine.reads
         wait_ms_max = self._limits.max_wait_ms
+        to_search = partial(searches.to_search_query, secret=self._engine.page_secret)
         to_flow_wait = partial(queries.to_flow_wait_query, wait_ms_max=wait_ms_max)
         to_attribute_wait = partial(queries.to_attribute_wait_query, wait_ms_max=wait_ms_max)
         to_step_wait = partial(queries.to_step_wait_query, wait_ms_max=wait_ms_max)
@@ -165,7 +168,10 @@ class FlowMethods:
                 pb.ListChannelMessagesRequest, queries.to_messages_query, reads.messages, replies.from_messages
             ),
             "GetHistory": Method(pb.GetHistoryRequest, queries.to_history_query, reads.history, replies.from_history),
-            "ListFlows": Method(pb.ListFlowsRequest, queries.to_list_query, self._list_flows, _itself),
+            "SearchFlows": Method(pb.SearchFlowsRequest, to_search, self._search_flows, _itself),
+            "CountFlows": Method(
+                pb.CountFlowsRequest, searches.to_count_query, self._engine.searches.count, searches.from_counted
+            ),
             "WaitForAttribute": Method(
                 pb.WaitForAttributeRequest, to_attribute_wait, reads.wait_for_attribute, replies.from_attribute_wait
             ),
@@ -181,7 +187,16 @@ class FlowMethods:
         return lambda request: read(request, mint_request_id())
 
     def _to_start_flow(self, request: pb.StartFlowRequest) -> StartFlow | Rejection:
-        return requests.to_start_flow(request, self._mint(), self._flow_types.start_steps)
+        return self._admit(requests.to_start_flow(request, self._mint(), self._flow_types.start_steps))
+
+    def _to_set_attribute(self, request: pb.SetAttributeRequest) -> SetAttribute | Rejection:
+        return self._admit(requests.to_set_attribute(request, self._mint_request_id()))
+
+    def _admit(self, command: Indexing | Rejection) -> Indexing | Rejection:
+        """Refuse index values of another type than their keys have on this server [ATTR-10]."""
+        if isinstance(command, Rejection) or not command.indexed:
+            return command
+        return self._engine.announce({entry.key: entry.type for entry in command.indexed}) or command
 
     def _to_time_travel(self, request: pb.TimeTravelRequest) -> TimeTravelQuery | Rejection:
         return to_time_travel(request, self._mint())
@@ -196,17 +211,17 @@ class FlowMethods:
             time_left_ms=None,
         )
 
-    def _list_flows(self, query: queries.ListQuery, on_answer: OnAnswer[Message]) -> None:
+    def _search_flows(self, query: searches.SearchQuery, on_answer: OnAnswer[Message]) -> None:
         """The token of the next page is bound to the query, so the page is written with it."""
-        self._engine.reads.list_flows(query, partial(_write_page, query, on_answer))
+        self._engine.searches.search(query, partial(_write_page, query, self._engine.page_secret, on_answer))
 
 
 def _itself(message: Message) -> Message:
     return message
 
 
-def _write_page(query: queries.ListQuery, on_answer: OnAnswer[Message], page: Any) -> None:
-    on_answer(page if isinstance(page, Rejection) else replies.from_list(page, query))
+def _write_page(query: searches.SearchQuery, secret: bytes, on_answer: OnAnswer[Message], found: Any) -> None:
+    on_answer(found if isinstance(found, Rejection) else searches.from_found(found, query, secret))
 
 
 def _write(write: Write, on_answer: OnAnswer[bytes], answer: Any) -> None:

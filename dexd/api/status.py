@@ -252,6 +252,22 @@ ERROR_TABLE: Final[Mapping[Code, ErrorRow]] = {
         "The server's disk is full; reads go on.",
         "Make space on the server; writes resume by themselves. Then repeat with the same request ID.",
     ),
+    Code.INVALID_QUERY: ErrorRow(
+        _S.INVALID_ARGUMENT,
+        "The text is no search query, names an unknown field, or compares what cannot be compared; or a page token is "
+        "not one that this server gave for this query.",
+        "Correct the query at the position in the metadata; docs/search.md has the grammar.",
+    ),
+    Code.QUERY_TOO_SLOW: ErrorRow(
+        _S.DEADLINE_EXCEEDED,
+        "A search took longer than 5 s.",
+        "Narrow the query by FlowType, Status, StartTime or an index key.",
+    ),
+    Code.INDEX_TYPE_CONFLICT: ErrorRow(
+        _S.FAILED_PRECONDITION,
+        "An index key has one type on the whole server, and another in the code of this worker or client.",
+        "Use another index_key, or the type that the message names.",
+    ),
     Code.UNKNOWN_METHOD: ErrorRow(
         _S.UNIMPLEMENTED,
         "A client session asked for a method that does not exist.",

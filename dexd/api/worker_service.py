@@ -130,9 +130,10 @@ class WorkerSession:
         """Open the session with the first message, and give the others at the pace of the engine [ARCH-8]."""
         async for message in requests:
             opening = decode_opening(message, self._session_id)
-            if isinstance(opening, Rejection):
-                self._stream.end(opening)
-            else:
+            refused = opening if isinstance(opening, Rejection) else self._engine.announce(opening.index_keys)
+            if refused is not None:
+                self._stream.end(refused)
+            elif isinstance(opening, Opening):
                 self._open(opening, message)
             break
         async for message in requests:

@@ -1,12 +1,10 @@
 """FlowService requests that change nothing, as queries, or as a refusal. `flow_replies` is the other direction."""
 
-import base64
 from collections.abc import Callable
 
 import msgspec
 
 from dexd.codec.attribute_match import to_match
-from dexd.codec.content_digest import content_digest
 from dexd.codec.faults import key_fault
 from dexd.codec.request_checks import (
     invalid,
@@ -19,8 +17,6 @@ from dexd.codec.request_checks import (
 )
 from dexd.core.ids import FlowId, RunId, StepExecutionId
 from dexd.core.rejections import Rejection
-from dexd.core.values import FlowStatus
-from dexd.log.event_log import RunFilter
 from dexpb.v1 import flow_service_pb2 as pb
 
 PAGE_SIZE_DEFAULT = 100
@@ -93,13 +89,6 @@ class AttributeWaitQuery(msgspec.Struct, frozen=True):
     name: str
     matches: Callable[[bytes | None], bool]
     wait_ms: int
-
-
-class ListQuery(msgspec.Struct, frozen=True):
-    """A page of Flows."""
-
-    selection: RunFilter
-    limit: int
 
 
 def to_run_key(request: pb.DescribeFlowRequest | pb.GetFlowStateRequest) -> RunKey | Rejection:
@@ -182,47 +171,6 @@ def to_step_wait_query(request: pb.WaitForStepCompletionRequest, *, wait_ms_max:
     if refusal is not None:
         return refusal
     return StepWaitQuery(FlowId(request.flow_id), StepExecutionId(request.step_execution_id), request.wait_ms)
-
-
-def to_list_query(request: pb.ListFlowsRequest) -> ListQuery | Rejection:
-    """Read a page request; a token continues only the list that it came from [SEARCH-8]."""
-    limit = request.page_size or PAGE_SIZE_DEFAULT
-    refusal = refuse_outside(limit, "page_size", 1, PAGE_SIZE_MAX)
-    if refusal is None and request.status and request.status not in FlowStatus.__members__:
-        allowed = ", ".join(FlowStatus.__members__)
-        refusal = invalid("status", f"status is {request.status[:255]!r}, allowed are {allowed}")
-    if refusal is not None:
-        return refusal
-    selection = RunFilter(
-        request.flow_type,
-        FlowStatus[request.status] if request.status else 0,
-        request.flow_id_prefix,
-    )
-    if not request.page_token:
-        return ListQuery(selection, limit)
-    position = _position(request.page_token, selection)
-    if position is None:
-        return invalid("page_token", "page_token does not belong to this list")
-    return ListQuery(msgspec.structs.replace(selection, before_stream_id=position), limit)
-
-
-def page_token(selection: RunFilter, before_stream_id: int) -> str:
-    """Make the token of the page that follows that stream."""
-    content = msgspec.msgpack.encode((before_stream_id, _selection_digest(selection)))
-    return base64.urlsafe_b64encode(content).decode()
-
-
-def _position(token: str, selection: RunFilter) -> int | None:
-    try:
-        content = base64.b64decode(token.encode(), altchars=b"-_", validate=True)
-        position, digest = msgspec.msgpack.decode(content, type=tuple[int, bytes])
-    except (ValueError, msgspec.DecodeError):
-        return None
-    return position if digest == _selection_digest(selection) and 0 < position < 2**63 else None
-
-
-def _selection_digest(selection: RunFilter) -> bytes:
-    return content_digest("list", selection.flow_type, str(selection.status), selection.flow_id_prefix)[:8]
 
 
 def _run_key(flow_id: str, run_id: str) -> RunKey:

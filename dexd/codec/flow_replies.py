@@ -4,7 +4,6 @@ from typing import assert_never
 
 from google.protobuf.message import Message
 
-from dexd.codec.flow_queries import ListQuery, page_token
 from dexd.codec.live_state_view import LiveState
 from dexd.codec.views import (
     AttributeView,
@@ -13,7 +12,6 @@ from dexd.codec.views import (
     FlowWait,
     HistoryEntry,
     HistoryPage,
-    ListPage,
     MessagePage,
     StepWait,
 )
@@ -103,12 +101,6 @@ def from_explanation(explanation: Explanation) -> pb.ExplainFlowReply:
         for blocker in explanation.blockers
     ]
     return pb.ExplainFlowReply(blockers=blockers, omitted_steps=explanation.omitted_steps)
-
-
-def from_list(page: ListPage, query: ListQuery) -> pb.ListFlowsReply:
-    """Show a page of runs."""
-    token = page_token(query.selection, page.next_before) if page.next_before else ""
-    return pb.ListFlowsReply(flows=map(from_summary, page.flows), next_page_token=token)
 
 
 def from_entry(entry: HistoryEntry) -> pb.HistoryEvent:

@@ -11,6 +11,7 @@ import msgspec
 
 from dexd.codec.content_digest import content_digest
 from dexd.codec.faults import key_fault, locks_fault, name_fault, plan_fault
+from dexd.codec.index_writes import IndexValueTooLargeError, writes_of_proto
 from dexd.codec.request_checks import (
     invalid,
     optional_run_id,
@@ -40,6 +41,7 @@ from dexd.core.commands import (
 )
 from dexd.core.config import CONDITIONS_MAX, MAP_INSTANCES_MAX
 from dexd.core.ids import CallerId, FlowId, MessageId, RequestId, RunId, StepExecutionId
+from dexd.core.index_values import IndexWrite
 from dexd.core.rejections import Code, Rejection
 from dexd.core.values import IdReusePolicy, StepPlan, StopType, TimerId
 from dexpb.v1 import flow_service_pb2 as pb
@@ -88,9 +90,12 @@ def to_start_flow(
     # Most starts have none, and walking an empty repeated field costs more than all checks of names.
     has_attributes = len(request.attributes) > 0
     attributes = tuple(sorted((item.key, item.value) for item in request.attributes)) if has_attributes else ()
+    indexed = _indexed(request.indexed) if has_attributes else ()
+    if isinstance(indexed, Rejection):
+        return indexed
     try:
         options = request.options if request.HasField("options") else None
-        terms = None if options is None else terms_of_proto(options, start_step, attributes)
+        terms = None if options is None else terms_of_proto(options, start_step, attributes, indexed)
     except ValueError as error:
         return invalid("options", str(error))
     return StartFlow(
@@ -105,6 +110,7 @@ def to_start_flow(
         policy,
         terms=terms,
         standing=standing_of_proto(request.standing) if request.HasField("standing") else None,
+        indexed=indexed,
     )
 
 
@@ -137,6 +143,9 @@ def to_set_attribute(request: pb.SetAttributeRequest, fresh: RequestId) -> SetAt
     if refusal is not None:
         return refusal
     value = request.value if request.HasField("value") else None
+    indexed = _indexed(request.indexed) if len(request.indexed) else ()
+    if isinstance(indexed, Rejection):
+        return indexed
     return SetAttribute(
         FlowId(request.flow_id),
         optional_run_id(request.run_id),
@@ -144,6 +153,7 @@ def to_set_attribute(request: pb.SetAttributeRequest, fresh: RequestId) -> SetAt
         value,
         RequestId(request.request_id) if request.request_id else fresh,
         content_digest("set_attribute", request.key, *(() if value is None else (value,))),
+        indexed,
     )
 
 
@@ -296,6 +306,16 @@ def _enum(kind: type[Kind], number: int, field: str) -> Kind | Rejection:
     except ValueError:
         allowed = ", ".join(f"{member.value} ({member.name})" for member in kind)
         return invalid(field, f"{field} is {number}, allowed are {allowed}")
+
+
+def _indexed(writes: Sequence[pb.IndexWrite]) -> tuple[IndexWrite, ...] | Rejection:
+    try:
+        return writes_of_proto(writes)
+    except IndexValueTooLargeError as error:
+        fields = {"what": error.what, "size": str(error.size), "limit": str(error.limit)}
+        return Rejection(Code.VALUE_TOO_LARGE, str(error), fields)
+    except ValueError as error:
+        return invalid("indexed", str(error))
 
 
 def _refuse_attributes(attributes: Sequence[pb.AttributeValue]) -> Rejection | None:

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 import msgspec
 
 from dexd.codec.faults import locks_fault, name_fault, plan_fault
+from dexd.codec.index_writes import to_index_keys
 from dexd.codec.step_plans import plan_of_descriptor
 from dexd.codec.wire import Received, decode_frames, receive, to_token
 from dexd.core.commands import OpenSession
 from dexd.core.ids import SessionId, WorkerId
+from dexd.core.index_values import IndexKeyTypes
 from dexd.core.rejections import Code, Rejection
 from dexd.core.values import FlowCapability, RpcTerms, RunningCall, StepPlan
 from dexpb.v1 import frames
@@ -21,6 +23,8 @@ class Opening(msgspec.Struct, frozen=True):
     protocol: int
     start_steps: Mapping[str, StepPlan | None]
     """How each Flow type of the worker begins; None: without a Step."""
+    index_keys: IndexKeyTypes
+    """Index keys that its code names [ATTR-10]."""
     rest: Received
     """What followed Hello in its batch."""
 
@@ -42,12 +46,13 @@ def decode_opening(message: bytes, session: SessionId) -> Opening | Rejection:
     try:
         command = _to_open_session(hello, session)
         start_steps = dict(map(_to_start_step, hello.flows))
+        index_keys = to_index_keys(hello.index_keys)
     except ValueError as error:
         return Rejection(Code.INVALID_ARGUMENT, f"Hello: {error}", {"worker_id": hello.worker_id[:255]})
     if (fault := name_fault(hello.worker_id, "app worker ID")) is not None:
         return Rejection(Code.INVALID_WORKER_ID, fault)
     rest = receive(decoded[1:], skipped, session)
-    return Opening(command, protocol, start_steps, rest)
+    return Opening(command, protocol, start_steps, index_keys, rest)
 
 
 def _mismatch(hello: frames.Hello) -> Rejection:

@@ -193,10 +193,12 @@ _HIDDEN: dict[type[e.Event], tuple[str, ...]] = {
 """Fields without meaning for a reader, and those that a method's result shows in its blocks."""
 
 _SHOWN_WHEN_SET: dict[type[e.Event], tuple[str, ...]] = {
-    e.FlowStarted: ("terms", "eligible_at", "timeout_at"),
+    e.FlowStarted: ("terms", "eligible_at", "timeout_at", "indexed"),
     e.FlowContinued: ("request",),
-    e.RpcCompleted: ("input", "output"),
+    e.RpcCompleted: ("input", "output", "indexed"),
+    e.AttributesSet: ("indexed",),
+    e.ExecuteCompleted: ("indexed",),
     e.FlowClosed: ("next_run_id",),
-    e.WaitForCompleted: ("sub_flows",),
+    e.WaitForCompleted: ("sub_flows", "indexed"),
 }
 """Fields of features that most Flows do not use."""

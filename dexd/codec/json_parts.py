@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from dexd.core.blobs import reference_of
+from dexd.core.index_values import IndexWrite
 from dexd.core.values import ConditionResult, RequestRecord
 
 Json: TypeAlias = Any
@@ -80,6 +81,10 @@ def _key_and_value(pair: tuple[str, bytes | None]) -> dict[str, Json]:
     return {"key": pair[0], "value": show_value(pair[1])}
 
 
+def _index_write(write: IndexWrite) -> dict[str, Json]:
+    return {"key": write.key, "type": write.type.name, "value": show_part(write.value)}
+
+
 def _message(parts: tuple[Any, ...]) -> dict[str, Json]:
     if isinstance(parts[1], tuple):
         return {"channel": parts[0], "messages": [_named("message_id", "value", "published_at")(m) for m in parts[1]]}
@@ -93,5 +98,6 @@ _SHAPES: dict[str, Callable[[Any], Json]] = {
     "recorded": _named("name", "value"),
     "messages": _message,
     "requests": _named("request", "at"),
+    "indexed": _index_write,
     "consumed": _named("condition_index", "message_ids"),
 }

@@ -337,6 +337,7 @@ def _action_of(command: StartFlow, *, has_flow_id: bool) -> ScheduleAction:
         command.standing,
         command.terms,
         command.flow_id if has_flow_id else None,
+        command.indexed,
     )
 
 

@@ -15,6 +15,7 @@ from dexd.codec.faults import (
     plan_fault,
     retry_fault,
 )
+from dexd.codec.index_writes import writes_of_frames
 from dexd.codec.step_plans import (
     options_of_frame,
     options_of_proto,
@@ -22,6 +23,7 @@ from dexd.codec.step_plans import (
     retry_of_frame,
     retry_of_proto,
 )
+from dexd.core.index_values import IndexWrite
 from dexd.core.sub_flows import SubFlowPlan, SubFlowReusePolicy
 from dexd.core.terms import ActiveStepSearchMode, FlowConfig, FlowRetry, FlowTerms, FlowTimeoutPolicy
 from dexd.core.values import RetryPolicy, StepDurability, StepOptions, StepPlan
@@ -32,7 +34,10 @@ Kind = TypeVar("Kind", bound=IntEnum)
 
 
 def terms_of_proto(
-    options: pb.StartOptions, start_step: StepPlan | None, attributes: tuple[tuple[str, bytes], ...]
+    options: pb.StartOptions,
+    start_step: StepPlan | None,
+    attributes: tuple[tuple[str, bytes], ...],
+    indexed: tuple[IndexWrite, ...] = (),
 ) -> FlowTerms | None:
     """Take the options of a start; None when none of them matters later."""
     policy = retry_of_proto(options.retry) if options.HasField("retry") else None
@@ -42,7 +47,7 @@ def terms_of_proto(
             _member(FlowTimeoutPolicy, options.timeout_policy, "timeout_policy"),
             options_of_proto(options.timeout_handler_options) if options.HasField("timeout_handler_options") else None,
             options.start_delay_ms,
-            None if policy is None else FlowRetry(policy, start_step, attributes),
+            None if policy is None else FlowRetry(policy, start_step, attributes, indexed),
             config_of_proto(options.config) if options.HasField("config") else None,
         )
     )
@@ -128,16 +133,20 @@ def sub_flow_of_frame(sub_flow: frames.SubFlow) -> SubFlowPlan:
         _refuse(key_fault(key, "Attribute"))
     if len(dict(sub_flow.attributes)) != len(sub_flow.attributes):
         raise ValueError("an initial Attribute of a SubFlow occurs more than once")
+    indexed = writes_of_frames(sub_flow.indexed)
     return SubFlowPlan(
         sub_flow.flow_type,
         start_step,
         sub_flow.attributes,
-        _terms_of_frame(sub_flow, start_step),
+        _terms_of_frame(sub_flow, start_step, indexed),
         _member(SubFlowReusePolicy, sub_flow.reuse_policy, "reuse_policy"),
+        indexed,
     )
 
 
-def _terms_of_frame(sub_flow: frames.SubFlow, start_step: StepPlan) -> FlowTerms | None:
+def _terms_of_frame(
+    sub_flow: frames.SubFlow, start_step: StepPlan, indexed: tuple[IndexWrite, ...]
+) -> FlowTerms | None:
     retry, handler, config = sub_flow.retry, sub_flow.timeout_handler_options, sub_flow.config
     return checked_terms(
         FlowTerms(
@@ -145,7 +154,7 @@ def _terms_of_frame(sub_flow: frames.SubFlow, start_step: StepPlan) -> FlowTerms
             _member(FlowTimeoutPolicy, sub_flow.timeout_policy, "timeout_policy"),
             None if handler is None else options_of_frame(handler),
             sub_flow.start_delay_ms,
-            None if retry is None else FlowRetry(retry_of_frame(retry), start_step, sub_flow.attributes),
+            None if retry is None else FlowRetry(retry_of_frame(retry), start_step, sub_flow.attributes, indexed),
             None if config is None else _config_of_frame(config),
         )
     )

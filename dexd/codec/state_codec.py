@@ -10,10 +10,10 @@ from dexd.core.flow.state import RunState
 from dexd.core.streams import STREAM_STATE_TYPES, StreamKind, StreamState, summary_of
 from dexd.log.event_log import Snapshot
 
-STATE_VERSION = 7
+STATE_VERSION = 8
 """Raised with every change of RunState or of what it holds; a test compares the layout with the one it knows."""
 
-STREAM_STATE_VERSIONS: dict[StreamKind, int] = {StreamKind.SCHEDULE: 1}
+STREAM_STATE_VERSIONS: dict[StreamKind, int] = {StreamKind.SCHEDULE: 2}
 """The same for states of streams that are not runs'."""
 
 _encode = msgspec.msgpack.Encoder().encode

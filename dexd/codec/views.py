@@ -32,9 +32,9 @@ class FlowSummary(msgspec.Struct, frozen=True):
     next_deadline: int = 0
     """When the run wakes up by itself next, by a Timer or a retry; 0 for never."""
     parent_flow_id: FlowId | None = None
-    """The Flow that began it as a SubFlow; not told by a list, which reads no state."""
+    """The Flow that began it as a SubFlow."""
     schedule_id: ScheduleId | None = None
-    """The schedule that started it; not told by such a list either."""
+    """The schedule that started it."""
 
 
 class FlowWait(msgspec.Struct, frozen=True):
@@ -76,14 +76,6 @@ class MessagePage(msgspec.Struct, frozen=True):
 
     messages: tuple[Message, ...]
     has_more: bool
-
-
-class ListPage(msgspec.Struct, frozen=True):
-    """Latest runs of executions, newest start first."""
-
-    flows: tuple[FlowSummary, ...]
-    next_before: int
-    """Stream ID that the next page lies before; 0 on the last page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +152,8 @@ def summary_of_row(listed: ListedRun) -> FlowSummary:
         row.error_message,
         RunId(row.first_run_id or row.run_id),
         listed.next_deadline,
+        FlowId(row.parent_flow_id) if row.parent_flow_id else None,
+        ScheduleId(row.schedule_id) if row.schedule_id else None,
     )
 
 

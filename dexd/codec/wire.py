@@ -12,6 +12,7 @@ import msgspec
 from google.protobuf.message import DecodeError as ProtoDecodeError
 
 from dexd.codec.faults import COUNT_MAX, duration_fault, key_fault, name_fault, owned_name_fault, plan_fault
+from dexd.codec.index_writes import writes_of_frames
 from dexd.codec.start_options import sub_flow_of_frame
 from dexd.codec.step_plans import plan_of_movement
 from dexd.core import commands as c
@@ -242,6 +243,7 @@ def _output(frame: frames.Output, session: SessionId) -> c.CompleteCall:
         _to_plans(frame.next_steps) if frame.next_steps else (),
         frame.deletions,
         frame.canceling,
+        writes_of_frames(frame.indexed) if frame.indexed else (),
     )
     for key, _ in frame.writes:
         _refuse(key_fault(key, "Attribute"))

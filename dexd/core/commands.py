@@ -17,6 +17,7 @@ from dexd.core.ids import (
     StreamNumber,
     WorkerId,
 )
+from dexd.core.index_values import IndexWrite
 from dexd.core.rejections import Rejection
 from dexd.core.schedules.commands import OccurrenceCommand, ProvideFires, ScheduleCommand
 from dexd.core.start_command import StartFlow as StartFlow  # noqa: PLC0414 - read from here like all others
@@ -56,6 +57,7 @@ class SetAttribute(msgspec.Struct, frozen=True, gc=False):
     value: bytes | None
     request_id: RequestId
     digest: bytes
+    indexed: tuple[IndexWrite, ...] = ()
 
 
 class DeleteMessage(msgspec.Struct, frozen=True, gc=False):

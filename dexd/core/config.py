@@ -5,6 +5,7 @@ The shell fills them from configuration; the defaults are those of docs/configur
 
 import msgspec
 
+from dexd.core.terms import ActiveStepSearchMode
 from dexd.core.values import StepDurability
 
 
@@ -33,6 +34,8 @@ class KernelConfig(msgspec.Struct, frozen=True):
     """Durability of results where neither the method nor the Flow says one [CFG-3]."""
     rollover_events: int = 10_000
     """Events of a run after which another one continues it, unless the Flow says another number; 0 is off [ROLL-2]."""
+    active_step_search: ActiveStepSearchMode = ActiveStepSearchMode.WITH_WAIT_FOR
+    """Which Steps the search field ActiveStepTypes shows where the Flow says nothing [CFG-1]."""
 
 
 DECLINED_OFFERS_MAX = 16

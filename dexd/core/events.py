@@ -11,6 +11,7 @@ import msgspec
 from dexd.core.fork_events import FlowForked as FlowForked  # noqa: PLC0414 - read from here like all others
 from dexd.core.fork_events import FlowReopened as FlowReopened  # noqa: PLC0414
 from dexd.core.ids import FlowId, MessageId, RequestId, RunId, StepExecutionId, WorkerId
+from dexd.core.index_values import IndexWrite
 from dexd.core.sub_flows import SubFlowPlan
 from dexd.core.terms import FlowConfig, FlowTerms
 from dexd.core.values import (
@@ -49,6 +50,8 @@ class FlowStarted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """When the start Step may run; 0 is at once [START-7]."""
     timeout_at: int = 0
     """When the Flow's time is over; 0 is never [TIME-1]."""
+    indexed: tuple[IndexWrite, ...] = ()
+    """Index values of the initial Attributes [ATTR-11]."""
 
 
 class FlowRetried(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -157,6 +160,7 @@ class WaitForCompleted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     recorded: tuple[tuple[str, bytes], ...] = ()
     sub_flows: tuple[SubFlowPlan, ...] = ()
     """Children of the Wait, in the order of its conditions [SUB-1]."""
+    indexed: tuple[IndexWrite, ...] = ()
 
 
 class SubFlowStarted(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -243,6 +247,7 @@ class ExecuteCompleted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     writes: tuple[tuple[str, bytes | None], ...] = ()
     messages: tuple[tuple[MessageId, str, bytes], ...] = ()
     recorded: tuple[tuple[str, bytes], ...] = ()
+    indexed: tuple[IndexWrite, ...] = ()
 
 
 class ExecuteFailed(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -302,6 +307,7 @@ class AttributesSet(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     writes: tuple[tuple[str, bytes | None], ...]
     request: RequestRecord
+    indexed: tuple[IndexWrite, ...] = ()
 
 
 class RpcCompleted(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -321,6 +327,7 @@ class RpcCompleted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     input: bytes = b""
     """Input and output are only recorded when the execution's settings say so [RPC-11]."""
     output: bytes = b""
+    indexed: tuple[IndexWrite, ...] = ()
 
 
 class FlowConfigUpdated(msgspec.Struct, array_like=True, frozen=True, gc=False):

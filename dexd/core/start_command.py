@@ -3,6 +3,7 @@
 import msgspec
 
 from dexd.core.ids import FlowId, RequestId, RunId
+from dexd.core.index_values import IndexWrite
 from dexd.core.terms import FlowTerms
 from dexd.core.values import IdReusePolicy, Standing, StepPlan
 
@@ -25,3 +26,5 @@ class StartFlow(msgspec.Struct, frozen=True, gc=False):
     standing: Standing | None = None
     """How its calls stand in queues; None: as everybody's [ROUTE-7]."""
     terms: FlowTerms | None = None
+    indexed: tuple[IndexWrite, ...] = ()
+    """Index values of the initial Attributes [ATTR-9]."""

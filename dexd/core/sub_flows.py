@@ -7,6 +7,7 @@ import msgspec
 
 from dexd.core.config import NAME_LENGTH_MAX
 from dexd.core.ids import FlowId, RunId, StepExecutionId
+from dexd.core.index_values import IndexWrite
 from dexd.core.terms import FlowTerms
 from dexd.core.values import StepPlan, SubFlowResult
 
@@ -29,6 +30,8 @@ class SubFlowPlan(msgspec.Struct, array_like=True, frozen=True, gc=False):
     attributes: tuple[tuple[str, bytes], ...] = ()
     terms: FlowTerms | None = None
     reuse_policy: SubFlowReusePolicy = SubFlowReusePolicy.RESTART_IF_PREVIOUS_EXITS_ABNORMALLY
+    indexed: tuple[IndexWrite, ...] = ()
+    """Index values of the initial Attributes."""
 
 
 class SubFlow(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -8,6 +8,7 @@ from enum import IntEnum
 import msgspec
 
 from dexd.core.ids import FlowId, ScheduleId
+from dexd.core.index_values import IndexWrite
 from dexd.core.values import RetryPolicy, StepDurability, StepOptions, StepPlan
 
 
@@ -50,6 +51,8 @@ class FlowRetry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     start_step: StepPlan | None
     attributes: tuple[tuple[str, bytes], ...] = ()
     """Initial Attributes."""
+    indexed: tuple[IndexWrite, ...] = ()
+    """Their index values."""
 
 
 class Parent(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -11,6 +11,7 @@ from enum import IntEnum
 import msgspec
 
 from dexd.core.ids import CallId, FlowId, RequestId, RunId
+from dexd.core.index_values import IndexWrite
 
 
 class FlowStatus(IntEnum):
@@ -303,6 +304,8 @@ class Response(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Channel key and ID of messages to delete [CHAN-8]."""
     canceling: tuple[str, ...] = ()
     """Step types that an RPC cancels [RPC-2]."""
+    indexed: tuple[IndexWrite, ...] = ()
+    """Index values of what `writes` changes [ATTR-9]."""
 
 
 class ConditionResult(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -12,10 +12,13 @@ from dexd.core.ids import RunId
 from dexd.core.outcome import RecordedEvent, RecordedStreamEvent
 from dexd.core.rejections import Rejection
 from dexd.core.streams import StreamState, summary_of
+from dexd.core.values import FlowErrorType, FlowStatus
 from dexd.engine.ports import OnAnswer
 from dexd.log.event_log import (
     Batch,
     BlobRow,
+    IndexKeyRow,
+    IndexRow,
     Removal,
     RunRow,
     Snapshot,
@@ -37,6 +40,8 @@ class OpenBatch:
         "events",
         "expected_seq",
         "forget_ordinals_until",
+        "index_keys",
+        "indexed",
         "is_check",
         "last_seq",
         "leaving",
@@ -68,6 +73,9 @@ class OpenBatch:
         """Large values that sessions have shown to have; whoever has shown one waits for the commit."""
         self.uploads_until = 0
         """Uploads of before this instant are to be forgotten."""
+        self.indexed: dict[tuple[int, str], IndexRow] = {}
+        """Index rows to write, by stream and key."""
+        self.index_keys: list[IndexKeyRow] = []
         self.closed: list[RunState] = []
         """Runs that ended; they may leave memory after the commit."""
         self.leaving: dict[RunId, Removal] = {}
@@ -80,7 +88,7 @@ class OpenBatch:
     @property
     def is_empty(self) -> bool:
         """Whether nothing waits for it."""
-        return not (self.events or self.effects or self.answers or self.parking)
+        return not (self.events or self.effects or self.answers or self.parking or self.indexed or self.index_keys)
 
     @property
     def needs_commit(self) -> bool:
@@ -93,6 +101,8 @@ class OpenBatch:
             or self.forget_ordinals_until
             or self.uploads
             or self.uploads_until
+            or self.indexed
+            or self.index_keys
         )
 
     def record(self, events: Sequence[RecordedEvent | RecordedStreamEvent]) -> None:
@@ -106,6 +116,10 @@ class OpenBatch:
     def note_timer(self, row: TimerRow) -> None:
         """Write a timer row."""
         self.timers[row.stream_id, row.step_execution_id] = row
+
+    def note_index(self, row: IndexRow) -> None:
+        """Write an index row."""
+        self.indexed[row.stream_id, row.key] = row
 
     def note_snapshot(self, run: RunState) -> None:
         """Write a snapshot of the run as it is now."""
@@ -145,6 +159,8 @@ class OpenBatch:
             blobs=blob_rows(self.events),
             uploads=self.uploads,
             uploads_until=self.uploads_until,
+            indexed=list(self.indexed.values()),
+            index_keys=self.index_keys,
         )
 
     def refuse(self, rejection: Rejection) -> None:
@@ -165,6 +181,8 @@ def blob_rows(events: Sequence[StoredEvent]) -> list[BlobRow]:
 
 def row_of(run: RunState) -> RunRow:
     """The row of a run as it is now [ARCH-10]."""
+    terms = run.terms
+    parent, schedule = (None, None) if terms is None else (terms.parent, terms.schedule)
     return RunRow(
         run.stream_id,
         run.run_id,
@@ -179,7 +197,22 @@ def row_of(run: RunState) -> RunRow:
         run.start_request_id,
         run.first_run_id,
         run.chain_id if run.chain_id != run.run_id else "",
+        "" if parent is None else parent.flow_id,
+        "" if schedule is None else schedule.schedule_id,
+        last_error_of(run),
     )
+
+
+def last_error_of(run: RunState) -> str:
+    """`type: detail` of the newest failed attempt, or of what else the Flow FAILED with [SEARCH-3]."""
+    if run.status is FlowStatus.FAILED and run.error_type not in _ERRORS_OF_STEPS:
+        return f"{run.error_type.name}: {run.error_message}"
+    error = run.last_error
+    return "" if error is None else f"{error.error_type}: {error.detail}"
+
+
+_ERRORS_OF_STEPS = (FlowErrorType.WORKER_API_FAILED, FlowErrorType.INVALID_USER_FLOW_CODE)
+"""Why a Flow FAILED that a failed attempt tells more about."""
 
 
 def row_of_stream(state: StreamState) -> StreamRow:

@@ -28,6 +28,7 @@ from dexd.core.commands import (
 )
 from dexd.core.config import KernelConfig
 from dexd.core.ids import CallerId, SessionId
+from dexd.core.index_values import IndexKeyTypes
 from dexd.core.kernel import Kernel
 from dexd.core.outcome import Reply
 from dexd.core.rejections import Code, Rejection
@@ -45,6 +46,8 @@ from dexd.engine.ports import Abandon, BatchWriter, CallLater, Clock, Failpoint,
 from dexd.engine.reads import Reads
 from dexd.engine.run_cache import RunCache
 from dexd.engine.schedule_reads import ScheduleReads
+from dexd.engine.search_rows import SearchRows
+from dexd.engine.searches import Searches
 from dexd.engine.system import stopwatch_ms
 from dexd.engine.time_travels import TimeTravels
 from dexd.engine.timekeeper import Timekeeper
@@ -152,6 +155,9 @@ class Engine:
         self.reads = Reads(self, pages, HistoryReader(pages, config), self.waits, self._growth, clock)
         self.time_travels = TimeTravels(self, pages, self.reads)
         self.schedule_reads = ScheduleReads(self, log, clock)
+        self.searches = Searches(self, pages, self.reads.read_later)
+        self.page_secret = log.page_secret
+        """What tokens of result pages are signed with."""
 
     def _load(self) -> LiveState:
         return LiveState(
@@ -346,6 +352,38 @@ class Engine:
         """See `reads.Decided`."""
         # What a dead engine decided last may not be committed, so nobody may see it.
         self._commits.reveal(on_answer, _REFUSED_BY_DEAD_ENGINE if self._is_dead else answer)
+
+    # ---- for searches ----------------------------------------------------------------------------------------------
+
+    @property
+    def search_rows(self) -> SearchRows:
+        """See `searches.Searched`."""
+        return self._live.search_rows
+
+    def announce(self, named: IndexKeyTypes) -> Rejection | None:
+        """Keep the types of these index keys, or refuse them all [ATTR-10]."""
+        if self._is_dead:
+            return _REFUSED_BY_DEAD_ENGINE
+        keys = self._live.search_rows.keys
+        refused = keys.refuse(named)
+        if refused is not None or keys.has_all(named):
+            return refused
+        if self._refusal is not None and self._stopping is None:
+            return self._refusal
+        keys.learn(named, self._commits.open)
+        self._commits.hand_over()
+        return None
+
+    def settle_steps(self) -> Rejection | None:
+        """Have what Steps do written with the open batch, or tell why that cannot be [SEARCH-7]."""
+        if self._is_dead:
+            return _REFUSED_BY_DEAD_ENGINE
+        rows, runs = self._live.search_rows, self._live.kernel.runs.values()
+        if self._refusal is not None and self._stopping is None:
+            return self._refusal if rows.changed(runs) else None
+        rows.bring_up_to_date(runs, self._commits.open)
+        self._commits.hand_over()
+        return None
 
     # ---- deciding --------------------------------------------------------------------------------------------------
 

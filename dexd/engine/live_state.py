@@ -8,7 +8,16 @@ from collections.abc import Iterable, Sequence
 from dexd.core.commands import Command, NoteSubFlow, ReachSubFlow, StartFlow
 from dexd.core.config import KernelConfig
 from dexd.core.effects import SubmitCommand
-from dexd.core.events import FlowClosed, FlowForked, FlowStarted, StepDispatched
+from dexd.core.events import (
+    AttributesSet,
+    ExecuteCompleted,
+    FlowClosed,
+    FlowForked,
+    FlowStarted,
+    RpcCompleted,
+    StepDispatched,
+    WaitForCompleted,
+)
 from dexd.core.flow.state import RunState
 from dexd.core.flow.wakeups import WAKE_UP_EVENTS
 from dexd.core.ids import FlowId, StreamId
@@ -19,11 +28,13 @@ from dexd.core.wanted import FiresRef, StreamRef
 from dexd.engine.commits import Commits
 from dexd.engine.early_effects import EarlyEffects
 from dexd.engine.fire_pump import FirePump
+from dexd.engine.index_keys import IndexKeys
 from dexd.engine.mailbox import Letter
 from dexd.engine.parking_lot import Bounds, ParkingLot
 from dexd.engine.pending_timers import PendingTimers
 from dexd.engine.recovery import rebuild_kernel, restore_stream
 from dexd.engine.run_cache import RunCache
+from dexd.engine.search_rows import SearchRows
 from dexd.engine.waits import Waits
 from dexd.log.event_log import EventLog, RunRow
 
@@ -45,6 +56,7 @@ class LiveState:
         "kernel",
         "parking",
         "runs",
+        "search_rows",
     )
 
     def __init__(
@@ -72,7 +84,8 @@ class LiveState:
         self.kernel = rebuild_kernel(log, config)
         self._log = log
         self.runs = RunCache(log, self.kernel, self)
-        self.parking = ParkingLot(log, self.kernel, self.runs, bounds)
+        self.search_rows = SearchRows(self.kernel.runs.values(), IndexKeys(log.index_keys()), config.active_step_search)
+        self.parking = ParkingLot(log, self.kernel, self.runs, bounds, self.search_rows.run_parks)
         self._fires = FirePump()
         self._timers = PendingTimers(self.kernel.runs.values())
         self._commits = commits
@@ -165,11 +178,13 @@ class LiveState:
     def came_back(self, run: RunState) -> None:
         """See `Traffic`."""
         self._timers.recall(run)
+        self.search_rows.run_came(run)
         self.parking.bring_back(run)
 
     def left(self, run: RunState) -> None:
         """See `Traffic`."""
         self._timers.forget(run.stream_id)
+        self.search_rows.run_left(run.stream_id)
         self._early.forget(run.stream_id)
 
     def _keep_for_word(self, outcome: Outcome) -> None:
@@ -199,6 +214,8 @@ class LiveState:
             kind = type(recorded.event)
             if kind in _FOLLOWED or parts_of or (kind is StepDispatched and self._timers.has_rows(recorded.stream_id)):
                 self._follow(recorded)
+            if kind in _INDEXING and recorded.event.indexed:  # type: ignore[union-attr]  # the table says so
+                self._index(recorded)
             if not recorded.version % self._snapshot_every:
                 batch.note_snapshot(self.runs.of_stream(recorded.stream_id))
 
@@ -231,12 +248,19 @@ class LiveState:
             if self._waits.parts_of:
                 self._waits.event_happened(run, event)
 
+    def _index(self, recorded: RecordedEvent) -> None:
+        """Keep the index values of a run that go with an event [ATTR-11]."""
+        run = self.runs.of_stream(recorded.stream_id)
+        self.search_rows.index_changed(run, recorded.event.indexed, self._commits.open)  # type: ignore[union-attr]
+
     def _run_started(self, event: FlowStarted) -> None:
         run = self.kernel.run_by_id(event.run_id)
         assert run is not None
         self.runs.begin(run)
         self.parking.begin(run)
         self._commits.open.note_run(run)
+        if run.indexed:
+            self.search_rows.run_started(run, self._commits.open)
         if run.timeout_at or run.eligible_at or run.chain_id != run.run_id:
             self._timers.run_started(run, self._commits.open)
 
@@ -245,6 +269,7 @@ class LiveState:
         run = self.runs.of_stream(stream_id)
         batch.note_run(run)
         self._timers.run_closed(stream_id, batch)
+        self.search_rows.run_closed(stream_id, batch)
         batch.closed.append(run)
         self._early.forget(stream_id)
         self.parking.close(run)
@@ -254,6 +279,9 @@ class LiveState:
         else:
             self._waits.run_followed(run, following)
 
+
+_INDEXING = frozenset({ExecuteCompleted, WaitForCompleted, RpcCompleted, AttributesSet})
+"""Events that may change index values; a start is looked at as a whole."""
 
 _FOLLOWED = WAKE_UP_EVENTS | {FlowStarted, FlowClosed, FlowForked}
 """Events after which something derived may have to change; nothing else costs more than this look."""

@@ -5,7 +5,7 @@ and if the run has not moved since, it leaves memory. One that comes back is sti
 its first event; if there is none, it may leave again for nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -40,10 +40,21 @@ class Bounds(msgspec.Struct, frozen=True):
 class ParkingLot:
     """Counts and names what is parked. Moving runs in and out of the kernel is the run cache's."""
 
-    __slots__ = ("_deadlines", "_distance_ms", "_kernel", "_marked", "_residents", "_runs", "parked")
+    __slots__ = ("_deadlines", "_distance_ms", "_kernel", "_marked", "_on_parking", "_residents", "_runs", "parked")
 
-    def __init__(self, log: EventLog, kernel: Kernel, runs: RunCache, bounds: Bounds) -> None:
-        """Begin with what the log has parked, and the runs that the kernel has recovered."""
+    def __init__(
+        self,
+        log: EventLog,
+        kernel: Kernel,
+        runs: RunCache,
+        bounds: Bounds,
+        on_parking: Callable[[RunState, OpenBatch], None] = lambda *_: None,
+    ) -> None:
+        """Begin with what the log has parked, and the runs that the kernel has recovered.
+
+        `on_parking` writes with the batch what else is to be known of a run that is away.
+        """
+        self._on_parking = on_parking
         counts = log.parked_counts()
         self._kernel = kernel
         self._runs = runs
@@ -96,6 +107,7 @@ class ParkingLot:
                 if row.waits:
                     self._runs.has_waits = True
                 batch.note_parked(run, row)
+                self._on_parking(run, batch)
 
     @property
     def wants_turn(self) -> bool:

@@ -16,12 +16,24 @@ from dexd.core.flow.parking import is_quiet
 from dexd.core.flow.state import RunState
 from dexd.core.streams import StreamState, evolve_stream
 from dexd.core.sub_flow_desk import running_children
+from dexd.core.terms import ActiveStepSearchMode
 from dexd.engine.batch import blob_rows, row_of, row_of_stream
 from dexd.engine.parking_lot import parking_row
 from dexd.engine.pending_timers import timer_rows
 from dexd.engine.recovery import PAGE_EVENTS, all_events
+from dexd.engine.search_rows import index_rows, step_rows
 from dexd.log.errors import LogDamagedError
-from dexd.log.event_log import BlobRow, EventLog, Projections, RunRow, Snapshot, StoredEvent, StreamRow, TimerRow
+from dexd.log.event_log import (
+    BlobRow,
+    EventLog,
+    IndexRow,
+    Projections,
+    RunRow,
+    Snapshot,
+    StoredEvent,
+    StreamRow,
+    TimerRow,
+)
 from dexd.log.parking import ParkingRow
 
 PROJECTION_VERSION = 2
@@ -62,7 +74,11 @@ def refresh_projections(log: EventLog) -> None:
             structlog.get_logger().info("projections_rebuilt", found=found, form=PROJECTION_VERSION, **counts)
 
 
-def rebuild_projections(log: EventLog, advance: Callable[[int], None]) -> Rebuilt:
+def rebuild_projections(
+    log: EventLog,
+    advance: Callable[[int], None],
+    active_step_search: ActiveStepSearchMode = ActiveStepSearchMode.WITH_WAIT_FOR,
+) -> Rebuilt:
     """Fold every run from its first event and replace all rows in one commit; nobody else may write meanwhile.
 
     Open runs in which nothing is under way are parked, so that a server that starts on many has them on disk. Rows are
@@ -71,6 +87,8 @@ def rebuild_projections(log: EventLog, advance: Callable[[int], None]) -> Rebuil
     Args:
         log: Whose events are read and whose rows are replaced.
         advance: Told now and then how many more events were read; every event is read twice.
+        active_step_search: Which Steps search shows of Flows that say nothing [CFG-1]; a search brings those of
+            runs in memory up to date anyway.
 
     Raises:
         LogDamagedError: a run cannot be folded; nothing was changed.
@@ -78,7 +96,7 @@ def rebuild_projections(log: EventLog, advance: Callable[[int], None]) -> Rebuil
     """
     blobs: list[BlobRow] = []
     lengths = _stream_lengths(log, blobs, advance)
-    making = _Making(log)
+    making = _Making(log, active_step_search)
 
     def parts() -> Iterator[Projections]:
         for stream_id, version in lengths.items():
@@ -95,8 +113,10 @@ def rebuild_projections(log: EventLog, advance: Callable[[int], None]) -> Rebuil
 class _Making:
     """Rows that are made and not written yet, and the count of all of them."""
 
-    def __init__(self, log: EventLog) -> None:
+    def __init__(self, log: EventLog, active_step_search: ActiveStepSearchMode) -> None:
         self._log = log
+        self._active_step_search = active_step_search
+        self._index_keys = log.index_keys()
         self.rebuilt = Rebuilt(0, 0, 0, 0)
         self._begin()
 
@@ -106,6 +126,7 @@ class _Making:
         self._snapshots: list[Snapshot] = []
         self._streams: list[StreamRow] = []
         self._parking: list[ParkingRow] = []
+        self._indexed: list[IndexRow] = []
         self._events = 0
 
     def add(self, stream_id: int, version: int) -> None:
@@ -121,6 +142,9 @@ class _Making:
     def _add_run(self, run: RunState) -> None:
         self.runs.append(row_of(run))
         self._timers += timer_rows(run)
+        self._indexed += index_rows(run, self._index_keys)
+        if run.is_open:
+            self._indexed += (row for row in step_rows(run, self._active_step_search) if row.values)
         # Who waits for a child may have missed word of its end, and asks again when the server starts [ARCH-14].
         is_parked = is_quiet(run) and not any(running_children(run))
         if is_parked:
@@ -131,7 +155,13 @@ class _Making:
     def take(self) -> Projections:
         """Give what is made, and count it."""
         made = Projections(
-            PROJECTION_VERSION, self.runs, self._snapshots, self._timers, self._streams, parking=self._parking
+            PROJECTION_VERSION,
+            self.runs,
+            self._snapshots,
+            self._timers,
+            self._streams,
+            parking=self._parking,
+            indexed=self._indexed,
         )
         so_far = self.rebuilt
         self.rebuilt = Rebuilt(

@@ -16,7 +16,6 @@ from dexd.codec.flow_queries import (
     AttributeWaitQuery,
     FlowWaitQuery,
     HistoryQuery,
-    ListQuery,
     MessagesQuery,
     RunKey,
     StepWaitQuery,
@@ -30,12 +29,10 @@ from dexd.codec.views import (
     FlowWait,
     HistoryEntry,
     HistoryPage,
-    ListPage,
     MessagePage,
     StepWait,
     end_of,
     message_page,
-    summary_of_row,
     summary_of_run,
 )
 from dexd.core.explain.blockers import Explanation
@@ -223,10 +220,6 @@ class Reads:
 
     # ---- what only the log has ----
 
-    def list_flows(self, query: ListQuery, on_answer: OnAnswer[ListPage]) -> None:
-        """Tell the latest runs of executions, newest start first; sees every acknowledged write [SEARCH-7]."""
-        self.read_later(partial(self._list, query), on_answer)
-
     def history(self, query: HistoryQuery, on_answer: OnAnswer[HistoryPage]) -> None:
         """Tell a page of a run's history [HIST-5]."""
         run = self._find(query.key)
@@ -298,11 +291,6 @@ class Reads:
                 streams = await self._pages.chain_streams(row.chain_id or row.run_id)
                 return [stream for stream in streams if stream <= row.stream_id]
         return ()
-
-    async def _list(self, query: ListQuery) -> ListPage:
-        rows = await self._pages.runs(query.selection, query.limit + 1)
-        shown = rows[: query.limit]
-        return ListPage(tuple(map(summary_of_row, shown)), shown[-1].row.stream_id if len(rows) > len(shown) else 0)
 
     def read_later(self, read: Callable[[], Coroutine[Any, Any, View | Rejection]], on_answer: OnAnswer[View]) -> None:
         """Read the log off the loop, once everything decided so far is in it."""

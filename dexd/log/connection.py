@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from dexd.log.errors import LogDamagedError, LogUnavailableError
+from dexd.log.queries import DRAW_SIGNING_KEY, SIGNING_KEY
 from dexd.log.schema import check_header, known_migrations, migrate
 from dexd.log.sqlite_errors import reading_error
 
@@ -47,6 +48,8 @@ def open_writer(path: Path, synchronous: Synchronous) -> sqlite3.Connection:
         set_pragma(connection, "wal_autocheckpoint", 0)
         set_pragma(connection, "journal_size_limit", WAL_BYTES_KEPT)
         migrate(connection, known)
+        if connection.execute(SIGNING_KEY).fetchone() is None:
+            connection.execute(DRAW_SIGNING_KEY)
     except sqlite3.Error as error:
         connection.close()
         raise reading_error(error, f"cannot open {path}") from error

@@ -21,6 +21,10 @@ class LogFailedError(LogError):
     """An I/O error or failed fsync: what is durable is unknown until the log is opened again."""
 
 
+class QueryTooSlowError(LogError):
+    """A search was given up because its time was over [SEARCH-9]."""
+
+
 class LogDamagedError(LogError):
     """The file is not a log, is damaged, or was written by a newer release."""
 

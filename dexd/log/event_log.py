@@ -6,15 +6,28 @@ one thread only; reading is safe from any thread and sees only committed batches
 The values are msgspec structs because one is built per event on the hot path, at a tenth of a frozen dataclass's cost.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 import msgspec
 
+from dexd.core.index_values import IndexKeyTypes
 from dexd.log.parking import ParkedRuns, ParkingRow
+from dexd.search.evaluation import Position
+from dexd.search.predicates import CheckedQuery, Scalar
 
 ORDINALS_FORGOTTEN_MAX = 256
 """Rows that one batch takes out of the ordinals at most, so that no commit is held up by many."""
+
+IsOver: TypeAlias = Callable[[], bool]
+
+FOUND_BYTES_MAX = 4 << 20
+"""Texts of a page of search results, unless its first row alone has more [SEARCH-8]."""
+
+
+def never_over() -> bool:
+    """No reason to give up."""
+    return False
 
 
 class StoredEvent(msgspec.Struct, frozen=True, gc=False):
@@ -51,6 +64,10 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     """First run of the execution; empty when this is it."""
     chain_id: str = ""
     """First run of its chain, the runs that roll-over joins; empty when this is it."""
+    parent_flow_id: str = ""
+    schedule_id: str = ""
+    last_error: str = ""
+    """`type: detail`; of an open run as of the last search that looked at it [SEARCH-3]."""
 
 
 class ListedRun(msgspec.Struct, frozen=True, gc=False):
@@ -87,6 +104,41 @@ class UploadRow(msgspec.Struct, frozen=True, gc=False):
     """Digest of the session's key."""
     digest: bytes
     at: int
+
+
+class IndexKeyRow(msgspec.Struct, frozen=True, gc=False):
+    """A key of search that somebody has named, which keeps its type for ever [ATTR-10]."""
+
+    key: str
+    type: int
+
+
+class IndexRow(msgspec.Struct, frozen=True, gc=False):
+    """Projection of one index value of a run [ATTR-11], or of what its Steps do [SEARCH-3]."""
+
+    stream_id: int
+    key: str
+    values: tuple[Scalar, ...]
+    """One, or the elements of an array; none takes the rows away."""
+    is_text: bool = False
+    """Searched by word."""
+
+
+class FoundRun(msgspec.Struct, frozen=True, gc=False):
+    """A row that a search found."""
+
+    listed: ListedRun
+    indexed: Sequence[IndexRow]
+    """Its index values by key; what Steps do is not among them."""
+    position: Position
+    """Where it stands in the order of the search."""
+
+
+class FoundPage(msgspec.Struct, frozen=True, gc=False):
+    """Rows in the order of the search."""
+
+    runs: Sequence[FoundRun]
+    has_more: bool
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
@@ -153,6 +205,12 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     """Rows to put in place of those of the same session and value."""
     uploads_until: int = 0
     """Uploads of before this instant are forgotten first."""
+    indexed: Sequence[IndexRow] = ()
+    """Rows to put in place of those of the same runs and keys; at most one per run and key. Once another run goes on
+    with the execution, the rows of the runs before it are gone.
+    """
+    index_keys: Sequence[IndexKeyRow] = ()
+    """Keys that are new."""
 
 
 class Projections(msgspec.Struct, frozen=True, gc=False):
@@ -166,6 +224,7 @@ class Projections(msgspec.Struct, frozen=True, gc=False):
     streams: Sequence[StreamRow] = ()
     parking: Sequence[ParkingRow] = ()
     blobs: Sequence[BlobRow] = ()
+    indexed: Sequence[IndexRow] = ()
 
 
 class StoredStream(msgspec.Struct, frozen=True, gc=False):
@@ -327,6 +386,47 @@ class EventLog(ParkedRuns, Protocol):
 
     def list_runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
         """The latest run of each execution, newest start first."""
+        ...
+
+    @property
+    def page_secret(self) -> bytes:
+        """What tokens of result pages are signed with; another one for each log [SEARCH-8]."""
+        ...
+
+    def index_keys(self) -> IndexKeyTypes:
+        """Every key of search that was ever named, with its type [ATTR-10]."""
+        ...
+
+    def index_rows(self, stream_id: int) -> Sequence[IndexRow]:
+        """All index rows of a run by key."""
+        ...
+
+    def search(
+        self, query: CheckedQuery, after: Position | None, limit: int, is_over: IsOver = never_over
+    ) -> FoundPage:
+        """The latest runs of the executions that a query finds, in its order [SEARCH-7].
+
+        Args:
+            query: What to find.
+            after: Position of the row before the page; None begins.
+            limit: Rows at most; a page also ends at 4 MiB, but has one row if there is any [SEARCH-8].
+            is_over: Asked now and then; True gives up.
+
+        Raises:
+            QueryTooSlowError: `is_over` said so.
+            LogError: as all reading.
+        """
+        ...
+
+    def count(self, query: CheckedQuery, group_by: str = "", is_over: IsOver = never_over) -> Mapping[str, int]:
+        """How many executions a query finds: all under "", and those with each value of one of `GROUP_FIELDS`.
+
+        A Flow without a value is in no group, one with several is in each. Raises as `search`.
+        """
+        ...
+
+    def matching(self, query: CheckedQuery, is_over: IsOver = never_over) -> Sequence[RunRow]:
+        """The latest runs of all executions that a query finds at this instant, in its order. Raises as `search`."""
         ...
 
     def pending_timers(self, stream_id: int) -> Sequence[TimerRow]:

@@ -5,15 +5,21 @@ thread, which is what a simulation has.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
+from dexd.core.index_values import IndexKeyTypes
 from dexd.log.continuity import check_continuity
 from dexd.log.errors import SequenceConflictError
 from dexd.log.event_log import (
+    FOUND_BYTES_MAX,
     ORDINALS_FORGOTTEN_MAX,
     Batch,
     BlobRow,
+    FoundPage,
+    FoundRun,
+    IndexRow,
+    IsOver,
     ListedRun,
     Projections,
     Removal,
@@ -25,8 +31,14 @@ from dexd.log.event_log import (
     StoredStream,
     StreamRow,
     TimerRow,
+    never_over,
 )
+from dexd.log.memory_search import MemorySearch
 from dexd.log.parking import ChildWait, ParkedCounts, ParkedDeadline, ParkingRow
+from dexd.log.search_facts import texts_bytes
+from dexd.log.search_sql import STEP_KEYS
+from dexd.search.evaluation import Position
+from dexd.search.predicates import CheckedQuery
 
 
 class MemoryLog:
@@ -50,6 +62,7 @@ class MemoryLog:
         """Large values that each stream refers to."""
         self._uploads: dict[tuple[bytes, bytes], int] = {}
         """When each session uploaded each large value."""
+        self._search = MemorySearch()
         self._projection_version = 0
         self._last_seq = 0
         self._last_stream_id = 0
@@ -95,8 +108,10 @@ class MemoryLog:
         self._runs, self._stream_ids, self._flows, self._snapshots, self._timers = {}, {}, {}, {}, {}
         self._others, self._parked, self._blobs = {}, {}, {}
         self._projection_version = projections.version
+        keys, self._search = self._search.keys, MemorySearch()
+        self._search.keys = keys
         for part in parts:
-            self._keep(part.runs, part.snapshots, part.timers)
+            self._keep(part.runs, part.snapshots, part.timers, part.indexed)
             self._keep_streams(part.streams)
             self._park(part.parking)
             self._keep_blobs(part.blobs)
@@ -113,7 +128,8 @@ class MemoryLog:
             self._last_stream_id = max(self._last_stream_id, event.stream_id)
             self._last_at = event.at if not batch.imported else max(self._last_at, event.at)
         self._last_seq += len(batch.events)
-        self._keep(batch.runs, batch.snapshots, batch.timers)
+        self._search.learn(batch.index_keys)
+        self._keep(batch.runs, batch.snapshots, batch.timers, batch.indexed)
         self._keep_streams(batch.streams)
         self._park(batch.parking)
         self._imported.update(dict.fromkeys(batch.imported))
@@ -215,6 +231,39 @@ class MemoryLog:
         rows = (self._runs[stream_id] for stream_id in sorted(latest.values(), reverse=True))
         return [self._listed(row) for row in islice((row for row in rows if _is_selected(row, selection)), limit)]
 
+    @property
+    def page_secret(self) -> bytes:
+        return b"of a log in memory"
+
+    def index_keys(self) -> IndexKeyTypes:
+        return dict(self._search.keys)
+
+    def index_rows(self, stream_id: int) -> Sequence[IndexRow]:
+        return self._search.rows_of(stream_id)
+
+    def search(
+        self, query: CheckedQuery, after: Position | None, limit: int, is_over: IsOver = never_over
+    ) -> FoundPage:
+        wanted = self._search.positions(query, self._latest_runs(), after, is_over)
+        found: list[FoundRun] = []
+        room = FOUND_BYTES_MAX
+        for position in wanted[:limit]:
+            run = self._found_run(position)
+            room -= texts_bytes(run)
+            if found and room < 0:
+                break
+            found.append(run)
+        return FoundPage(found, len(found) < len(wanted))
+
+    def count(self, query: CheckedQuery, group_by: str = "", is_over: IsOver = never_over) -> Mapping[str, int]:
+        return self._search.count(query, group_by, self._latest_runs(), is_over)
+
+    def matching(self, query: CheckedQuery, is_over: IsOver = never_over) -> Sequence[RunRow]:
+        return [
+            self._runs[int(position[-1] or 0)]
+            for position in self._search.positions(query, self._latest_runs(), None, is_over)
+        ]
+
     def pending_timers(self, stream_id: int) -> Sequence[TimerRow]:
         return [row for _, row in sorted(self._timers.get(stream_id, {}).items())]
 
@@ -260,6 +309,7 @@ class MemoryLog:
         self._timers.pop(stream_id, None)
         self._imported.pop(stream_id, None)
         self._blobs.pop(stream_id, None)
+        self._search.forget(stream_id)
         row = self._runs.pop(stream_id, None)
         if row is None:
             return
@@ -313,7 +363,13 @@ class MemoryLog:
             row, snapshot, [event for event in self._streams.get(row.stream_id, ()) if event.version > folded]
         )
 
-    def _keep(self, runs: Iterable[RunRow], snapshots: Iterable[Snapshot], timers: Iterable[TimerRow]) -> None:
+    def _keep(
+        self,
+        runs: Sequence[RunRow],
+        snapshots: Iterable[Snapshot],
+        timers: Iterable[TimerRow],
+        indexed: Iterable[IndexRow],
+    ) -> None:
         for row in runs:
             self._keep_run(row)
         for snapshot in snapshots:
@@ -324,6 +380,11 @@ class MemoryLog:
                 of_stream[timer.step_execution_id] = timer
             else:
                 of_stream.pop(timer.step_execution_id, None)
+        self._search.keep(indexed)
+        for row in runs:
+            for earlier in self._flows[row.flow_id] if row.first_run_id else ():
+                if earlier < row.stream_id and self._runs[earlier].ordinal == row.ordinal:
+                    self._search.forget(earlier)
 
     def _park(self, rows: Iterable[ParkingRow]) -> None:
         for row in rows:
@@ -341,6 +402,15 @@ class MemoryLog:
             self._stream_ids[row.run_id] = row.stream_id
             self._last_stream_id = max(self._last_stream_id, row.stream_id)
         self._runs[row.stream_id] = row
+
+    def _latest_runs(self) -> list[RunRow]:
+        latest = {(row.flow_id, row.ordinal): row for _, row in sorted(self._runs.items())}
+        return list(latest.values())
+
+    def _found_run(self, position: Position) -> FoundRun:
+        row = self._runs[int(position[-1] or 0)]
+        indexed = [entry for entry in self._search.rows_of(row.stream_id) if entry.key not in STEP_KEYS.values()]
+        return FoundRun(self._listed(row), indexed, position)
 
     def _listed(self, row: RunRow) -> ListedRun:
         stream = self._streams.get(row.stream_id)

@@ -10,7 +10,7 @@ from functools import cache
 _EVENT = "seq, stream_id, version, at, type, type_version, payload"
 _RUN = (
     "stream_id, run_id, flow_id, ordinal, flow_type, status, started_at, closed_at, error_type, error_message, "
-    "start_request_id, first_run_id, chain_id"
+    "start_request_id, first_run_id, chain_id, parent_flow_id, schedule_id, last_error"
 )
 _SNAPSHOT = "stream_id, version, state_version, payload"
 _TIMER = "stream_id, step_execution_id, at"
@@ -57,12 +57,13 @@ def insert_events(rows: int) -> str:
 def put_runs(rows: int) -> str:
     """Insert rows of runs, or bring existing ones up to date; what is fixed at a run's start is not touched."""
     return f"""
-        INSERT INTO runs ({_RUN}) VALUES {_placeholders(13, rows)}
+        INSERT INTO runs ({_RUN}) VALUES {_placeholders(16, rows)}
         ON CONFLICT (stream_id) DO UPDATE SET
             status = excluded.status,
             closed_at = excluded.closed_at,
             error_type = excluded.error_type,
-            error_message = excluded.error_message
+            error_message = excluded.error_message,
+            last_error = excluded.last_error
     """
 
 
@@ -108,6 +109,46 @@ def put_uploads(rows: int) -> str:
 
 FORGET_UPLOADS = "DELETE FROM uploads WHERE at < ?"
 
+
+@cache
+def put_index_values(rows: int) -> str:
+    """Write index values; what was there of the same runs and keys has been removed."""
+    return f"INSERT INTO index_values (stream_id, key, position, value) VALUES {_placeholders(4, rows)}"
+
+
+@cache
+def remove_index_values(rows: int) -> str:
+    """Take the index values of runs and keys away."""
+    return f"DELETE FROM index_values WHERE (stream_id, key) IN (VALUES {_placeholders(2, rows)})"
+
+
+@cache
+def put_index_texts(rows: int) -> str:
+    """Write index values that are searched by word."""
+    return f"INSERT INTO index_texts (stream_id, key, value, words) VALUES {_placeholders(4, rows)}"
+
+
+@cache
+def remove_index_texts(rows: int) -> str:
+    """Take the texts of runs and keys away."""
+    return f"DELETE FROM index_texts WHERE (stream_id, key) IN (VALUES {_placeholders(2, rows)})"
+
+
+@cache
+def put_index_keys(rows: int) -> str:
+    """Keep the type of new keys."""
+    return f"INSERT OR IGNORE INTO index_keys (key, type) VALUES {_placeholders(2, rows)}"
+
+
+_SUPERSEDED = "flow_id = ? AND ordinal = ? AND stream_id < ?"
+
+SUPERSEDE = (
+    f"DELETE FROM index_values WHERE stream_id IN (SELECT stream_id FROM runs WHERE {_SUPERSEDED})",
+    f"DELETE FROM index_texts WHERE stream_id IN (SELECT stream_id FROM runs WHERE {_SUPERSEDED})",
+    f"UPDATE runs SET superseded = 1 WHERE {_SUPERSEDED} AND superseded = 0",
+)
+"""A run goes on with the execution of others: search does not show those any more [SEARCH-7]."""
+
 REMOVE_PROJECTIONS = (
     "DELETE FROM runs",
     "DELETE FROM snapshots",
@@ -115,6 +156,8 @@ REMOVE_PROJECTIONS = (
     "DELETE FROM parked_waits",
     "DELETE FROM streams",
     "DELETE FROM blobs",
+    "DELETE FROM index_values",
+    "DELETE FROM index_texts",
 )
 NOTE_PROJECTIONS = "UPDATE projections SET version = ?"
 
@@ -147,6 +190,8 @@ REMOVE_RUNS = (
     f"DELETE FROM parked_waits WHERE stream_id IN {_REMOVED}",
     f"DELETE FROM imports WHERE stream_id IN {_REMOVED}",
     f"DELETE FROM blobs WHERE stream_id IN {_REMOVED}",
+    f"DELETE FROM index_values WHERE stream_id IN {_REMOVED}",
+    f"DELETE FROM index_texts WHERE stream_id IN {_REMOVED}",
     """
     INSERT INTO ordinals (flow_id, ordinal, expires_at)
     SELECT value ->> 1, max(value ->> 2), value ->> 3 FROM json_each(?) AS removal
@@ -321,6 +366,26 @@ CLOSED_RUNS = f"""
     WHERE closed_at != 0 AND closed_at <= ? AND (closed_at, stream_id) > (?, ?)
     ORDER BY closed_at, stream_id LIMIT ?
 """
+
+INDEX_KEYS = "SELECT key, type FROM index_keys ORDER BY key"
+SIGNING_KEY = "SELECT secret FROM page_secret"
+DRAW_SIGNING_KEY = """
+    INSERT INTO page_secret (id, secret) SELECT 1, randomblob(32) WHERE NOT EXISTS (SELECT 1 FROM page_secret)
+"""
+INDEX_ROWS = """
+    SELECT key, value, 0 AS is_text, position FROM index_values WHERE stream_id = :stream_id
+    UNION ALL
+    SELECT key, value, 1, 0 FROM index_texts WHERE stream_id = :stream_id
+    ORDER BY key, position
+"""
+FOUND_RUN = f"""
+    SELECT
+        {_RUN},
+        coalesce((SELECT max(version) FROM events WHERE events.stream_id = runs.stream_id), 0),
+        coalesce((SELECT min(at) FROM pending_timers WHERE pending_timers.stream_id = runs.stream_id), 0)
+    FROM runs WHERE stream_id = ?
+"""
+FOUND_ROWS = f"SELECT {_RUN} FROM runs"
 
 PENDING_TIMERS = f"SELECT {_TIMER} FROM pending_timers WHERE stream_id = ? ORDER BY step_execution_id"
 

@@ -4,25 +4,31 @@ Each call is one statement, so its snapshot is gone before a slow caller looks a
 WAL back for longer than a page takes [ARCH-5]. A call sees every commit that was acknowledged before it [SEARCH-7].
 """
 
+import asyncio
 import sqlite3
 from asyncio import LifoQueue
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import aiosqlite
 
 from dexd.log import queries
 from dexd.log.connection import open_reader
-from dexd.log.event_log import EventLog, ListedRun, RunFilter, RunRow, StoredEvent
+from dexd.log.event_log import EventLog, FoundPage, IsOver, RunRow, StoredEvent
 from dexd.log.sqlite_errors import reading_error
-from dexd.log.sqlite_reader import list_parameters, listed_run
+from dexd.log.sqlite_reader import SqliteReader
+from dexd.search.evaluation import Position
+from dexd.search.predicates import CheckedQuery
 
 HISTORY_PAGE_BYTES_MAX = 4 << 20
 """Payload bytes of a page of history, unless its first event alone has more [HIST-5]."""
 
 CONNECTIONS = 2
-"""So that a list that searches long does not stop every history; each costs a thread and a page cache."""
+"""Of each kind, so that one long read does not stop all others; each costs a thread and a page cache."""
+
+Found = TypeVar("Found")
 
 
 class LogPages(Protocol):
@@ -43,8 +49,16 @@ class LogPages(Protocol):
         """As `EventLog.has_expired_ordinals`."""
         ...
 
-    async def runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
-        """As `EventLog.list_runs`."""
+    async def search(self, query: CheckedQuery, after: Position | None, limit: int, is_over: IsOver) -> FoundPage:
+        """As `EventLog.search`; `is_over` may be called from any thread."""
+        ...
+
+    async def count(self, query: CheckedQuery, group_by: str, is_over: IsOver) -> Mapping[str, int]:
+        """As `EventLog.count`."""
+        ...
+
+    async def matching(self, query: CheckedQuery, is_over: IsOver) -> Sequence[RunRow]:
+        """As `EventLog.matching`."""
         ...
 
     async def chain_streams(self, chain_id: str) -> Sequence[int]:
@@ -64,6 +78,8 @@ class SqlitePages:
         self._path = path
         self._idle: LifoQueue[aiosqlite.Connection] = LifoQueue()
         self._all: list[aiosqlite.Connection] = []
+        self._searching: SqliteReader | None = None
+        self._threads: ThreadPoolExecutor | None = None
 
     async def open(self) -> None:
         """Open the connections.
@@ -72,7 +88,9 @@ class SqlitePages:
             LogError: as `open_reader`.
         """
         # What is wrong with the log is found here: if aiosqlite finds it, its thread may outlive the loop.
-        open_reader(self._path).close()
+        self._searching = SqliteReader(self._path)
+        # A search is several statements in one transaction, which is one hop to a thread of ours.
+        self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="log-search")
         for _ in range(CONNECTIONS):
             connection = await aiosqlite.Connection(lambda: open_reader(self._path), iter_chunk_size=64)
             self._all.append(connection)
@@ -82,6 +100,10 @@ class SqlitePages:
         """Close them after the reads that are under way; idempotent."""
         while self._all:
             await self._all.pop().close()
+        if self._threads is not None and self._searching is not None:
+            await asyncio.to_thread(self._threads.shutdown)
+            self._searching.close()
+            self._threads = self._searching = None
 
     async def history(self, stream_id: int, from_version: int, limit: int) -> Sequence[StoredEvent] | None:
         parameters = {
@@ -103,8 +125,14 @@ class SqlitePages:
         [(has_some,)] = await self._rows(queries.HAS_EXPIRED_ORDINALS, (until,))
         return bool(has_some)
 
-    async def runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
-        return [listed_run(row) for row in await self._rows(queries.LIST_RUNS, list_parameters(selection, limit))]
+    async def search(self, query: CheckedQuery, after: Position | None, limit: int, is_over: IsOver) -> FoundPage:
+        return await self._in_thread(lambda log: log.search(query, after, limit, is_over))
+
+    async def count(self, query: CheckedQuery, group_by: str, is_over: IsOver) -> Mapping[str, int]:
+        return await self._in_thread(lambda log: log.count(query, group_by, is_over))
+
+    async def matching(self, query: CheckedQuery, is_over: IsOver) -> Sequence[RunRow]:
+        return await self._in_thread(lambda log: log.matching(query, is_over))
 
     async def chain_streams(self, chain_id: str) -> Sequence[int]:
         return [stream_id for (stream_id,) in await self._rows(queries.CHAIN_STREAMS, {"chain_id": chain_id})]
@@ -118,6 +146,11 @@ class SqlitePages:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
+
+    async def _in_thread(self, read: Callable[[SqliteReader], Found]) -> Found:
+        reader = self._searching
+        assert reader is not None, "the pages are open"
+        return await asyncio.get_running_loop().run_in_executor(self._threads, read, reader)
 
     async def _rows(self, statement: str, parameters: Mapping[str, object] | Sequence[object]) -> Iterable[Any]:
         connection = await self._idle.get()
@@ -153,8 +186,14 @@ class InlinePages:
     async def has_expired_ordinals(self, until: int) -> bool:
         return self._log.has_expired_ordinals(until)
 
-    async def runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
-        return self._log.list_runs(selection, limit)
+    async def search(self, query: CheckedQuery, after: Position | None, limit: int, is_over: IsOver) -> FoundPage:
+        return self._log.search(query, after, limit, is_over)
+
+    async def count(self, query: CheckedQuery, group_by: str, is_over: IsOver) -> Mapping[str, int]:
+        return self._log.count(query, group_by, is_over)
+
+    async def matching(self, query: CheckedQuery, is_over: IsOver) -> Sequence[RunRow]:
+        return self._log.matching(query, is_over)
 
     async def chain_streams(self, chain_id: str) -> Sequence[int]:
         return self._log.chain_streams(chain_id)

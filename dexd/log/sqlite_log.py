@@ -18,10 +18,11 @@ from dexd.log.checkpointer import Checkpointer
 from dexd.log.connection import Synchronous, open_writer
 from dexd.log.continuity import check_continuity
 from dexd.log.errors import LogError, LogFailedError
-from dexd.log.event_log import ORDINALS_FORGOTTEN_MAX, Batch, Projections, Removal, TimerRow
+from dexd.log.event_log import ORDINALS_FORGOTTEN_MAX, Batch, IndexRow, Projections, Removal, RunRow, TimerRow
 from dexd.log.sqlite_errors import writing_error
 from dexd.log.sqlite_parking import Statement, parking_statements
 from dexd.log.sqlite_reader import SqliteReader
+from dexd.search.words import indexed_words
 
 _ROW_BYTES = 100
 """About what a row takes beside its payload, its share of the indexes included."""
@@ -179,6 +180,11 @@ def _statements(batch: Batch) -> Iterator[Statement]:
         yield queries.FORGET_UPLOADS, (batch.uploads_until,)
     if batch.uploads:
         yield from _inserts(queries.put_uploads, batch.uploads)
+    if batch.index_keys:
+        yield from _inserts(queries.put_index_keys, batch.index_keys)
+    if batch.indexed:
+        yield from _index_statements(batch.indexed)
+    yield from _supersessions(batch.runs)
     if batch.removals:
         yield from _goodbyes(batch.removals)
 
@@ -191,6 +197,8 @@ def _projection_statements(projections: Projections) -> Iterator[Statement]:
     if projections.parking:
         yield from parking_statements(projections.parking)
     yield from _inserts(queries.put_blobs, projections.blobs)
+    yield from _index_statements(projections.indexed)
+    yield from _supersessions(projections.runs)
 
 
 def _goodbyes(removals: Sequence[Removal]) -> Iterator[Statement]:
@@ -202,9 +210,27 @@ def _goodbyes(removals: Sequence[Removal]) -> Iterator[Statement]:
 
 
 def _removals(rows: Sequence[TimerRow]) -> Iterator[Statement]:
-    keys = ((row.stream_id, row.step_execution_id) for row in rows)
-    for count in queries.row_counts(len(rows)):
-        yield queries.remove_timers(count), list(chain.from_iterable(islice(keys, count)))
+    return _many(queries.remove_timers, [(row.stream_id, row.step_execution_id) for row in rows])
+
+
+def _index_statements(rows: Sequence[IndexRow]) -> Iterator[Statement]:
+    values = [row for row in rows if not row.is_text]
+    texts = [row for row in rows if row.is_text]
+    yield from _many(queries.remove_index_values, [(row.stream_id, row.key) for row in values])
+    elements = [
+        (row.stream_id, row.key, position, value) for row in values for position, value in enumerate(row.values)
+    ]
+    yield from _many(queries.put_index_values, elements)
+    yield from _many(queries.remove_index_texts, [(row.stream_id, row.key) for row in texts])
+    words = [(row.stream_id, row.key, value, indexed_words(str(value))) for row in texts for value in row.values]
+    yield from _many(queries.put_index_texts, words)
+
+
+def _supersessions(rows: Sequence[RunRow]) -> Iterator[Statement]:
+    for row in rows:
+        if row.first_run_id:
+            for text in queries.SUPERSEDE:
+                yield text, (row.flow_id, row.ordinal, row.stream_id)
 
 
 def _inserts(text_of: Callable[[int], str], rows: Sequence[msgspec.Struct]) -> Iterator[Statement]:
@@ -213,7 +239,13 @@ def _inserts(text_of: Callable[[int], str], rows: Sequence[msgspec.Struct]) -> I
         yield text_of(count), list(chain.from_iterable(islice(tuples, count)))
 
 
+def _many(text_of: Callable[[int], str], rows: Sequence[tuple[object, ...]]) -> Iterator[Statement]:
+    remaining = iter(rows)
+    for count in queries.row_counts(len(rows)):
+        yield text_of(count), list(chain.from_iterable(islice(remaining, count)))
+
+
 def _size_bytes(batch: Batch) -> int:
     payloads = sum(len(event.payload) for event in batch.events) + sum(len(row.payload) for row in batch.snapshots)
     rows = len(batch.events) + len(batch.runs) + len(batch.snapshots) + len(batch.timers)
-    return payloads + _ROW_BYTES * (rows + len(batch.streams) + len(batch.parking))
+    return payloads + _ROW_BYTES * (rows + len(batch.streams) + len(batch.parking) + len(batch.indexed))

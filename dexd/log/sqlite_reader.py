@@ -4,7 +4,7 @@ What a user may page through for long is read by `reading` instead, off the even
 """
 
 import sqlite3
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import local
@@ -12,11 +12,15 @@ from typing import Any, Self, TypeAlias
 
 import msgspec
 
-from dexd.log import queries
+from dexd.core.index_values import IndexKeyTypes, IndexType
+from dexd.log import queries, search_reading, search_sql
 from dexd.log.connection import open_reader
 from dexd.log.errors import LogUnavailableError
 from dexd.log.event_log import (
     Batch,
+    FoundPage,
+    IndexRow,
+    IsOver,
     ListedRun,
     Projections,
     RunFilter,
@@ -27,9 +31,12 @@ from dexd.log.event_log import (
     StoredStream,
     StreamRow,
     TimerRow,
+    never_over,
 )
 from dexd.log.sqlite_errors import reading_error
 from dexd.log.sqlite_parking import ParkingReader
+from dexd.search.evaluation import Position
+from dexd.search.predicates import CheckedQuery
 
 Parameters: TypeAlias = Sequence[object] | dict[str, object]
 Row: TypeAlias = tuple[Any, ...]
@@ -150,6 +157,39 @@ class SqliteReader(ParkingReader):
     def list_runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
         return [listed_run(row) for row in self._rows(queries.LIST_RUNS, list_parameters(selection, limit))]
 
+    @property
+    def page_secret(self) -> bytes:
+        return bytes(self._rows(queries.SIGNING_KEY, ())[0][0])
+
+    def index_keys(self) -> IndexKeyTypes:
+        return {key: IndexType(number) for key, number in self._rows(queries.INDEX_KEYS, ())}
+
+    def index_rows(self, stream_id: int) -> Sequence[IndexRow]:
+        try:
+            return search_reading.index_rows(self._reader(), stream_id)
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+
+    def search(
+        self, query: CheckedQuery, after: Position | None, limit: int, is_over: IsOver = never_over
+    ) -> FoundPage:
+        try:
+            return search_reading.search(self._reader(), query, after, limit, is_over)
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+
+    def count(self, query: CheckedQuery, group_by: str = "", is_over: IsOver = never_over) -> Mapping[str, int]:
+        try:
+            return search_reading.count(self._reader(), query, group_by, is_over)
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+
+    def matching(self, query: CheckedQuery, is_over: IsOver = never_over) -> Sequence[RunRow]:
+        try:
+            return search_reading.matching(self._reader(), query, is_over)
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+
     def pending_timers(self, stream_id: int) -> Sequence[TimerRow]:
         return [TimerRow(*row) for row in self._rows(queries.PENDING_TIMERS, (stream_id,))]
 
@@ -246,6 +286,7 @@ class SqliteReader(ParkingReader):
         connection: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
         if connection is None:
             connection = self._of_thread.connection = open_reader(self._path)
+            search_sql.register(connection.create_function)
             self._connections.append(connection)
         return connection
 

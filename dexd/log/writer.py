@@ -193,6 +193,7 @@ def merge(batches: Sequence[Batch]) -> Batch:
     timers = {(row.stream_id, row.step_execution_id): row for batch in batches for row in batch.timers}
     streams = {row.stream_id: row for batch in batches for row in batch.streams}
     parking = {row.stream_id: row for batch in batches for row in batch.parking}
+    indexed = {(row.stream_id, row.key): row for batch in batches for row in batch.indexed}
     return Batch(
         batches[0].expected_seq,
         [event for batch in batches for event in batch.events],
@@ -204,6 +205,8 @@ def merge(batches: Sequence[Batch]) -> Batch:
         max(batch.forget_ordinals_until for batch in batches),
         [stream_id for batch in batches for stream_id in batch.imported],
         parking=tuple(parking.values()),
+        indexed=tuple(indexed.values()),
+        index_keys=[row for batch in batches for row in batch.index_keys],
     )
 
 

@@ -56,8 +56,9 @@ class VirtualSession:
             engine.post(self._references.check_results(message, received.commands, WORKER))
             return
         opening = decode_opening(message, self._session_id)
-        if isinstance(opening, Rejection):
-            self._end(opening.message)
+        refused = opening if isinstance(opening, Rejection) else engine.announce(opening.index_keys)
+        if refused is not None or isinstance(opening, Rejection):
+            self._end("" if refused is None else refused.message)
             return
         self._encoder = EffectEncoder(TERMS, opening.protocol, status_name)
         self._flow_types.learn(opening.start_steps)

@@ -46,7 +46,7 @@ class InProcessWorker:
         self._server = server
         self._activity = activity
         flows = tuple(flow.descriptor() for flow in registry.flows)
-        identity = WorkerIdentity(WORKER_ID, f"incarnation-{incarnation}", sdk_version(), flows)
+        identity = WorkerIdentity(WORKER_ID, f"incarnation-{incarnation}", sdk_version(), flows, registry.index_keys)
         self._session = Session(identity, Slots(TASKS_MAX, 1), Readiness(identity.queues), 1)
         self._runner = LoopRunner(registry, Blobs(InProcessTransfer(server, is_worker=True), None))
         self._runner.bind(self._loop)

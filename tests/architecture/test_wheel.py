@@ -18,7 +18,7 @@ from tests.architecture.source_tree import PACKAGE_ROOTS, REPOSITORY
 # The wheel is built once and used by all tests here, so they run in one worker process.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel"), pytest.mark.timeout(600)]
 
-SHIPPED_SUFFIXES = {".py", ".pyi", ".proto", ".typed"}
+SHIPPED_SUFFIXES = {".lark", ".py", ".pyi", ".proto", ".typed"}
 BUILD_INPUTS = ("dexd", "dexsdk", "proto", "tools", "migrations", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 

@@ -33,15 +33,13 @@ def test_started_flow_is_described_listed_and_has_a_history(api: ApiClient, flow
     assert (info.ordinal, info.closed_at) == (1, 0)
     assert info.started_at > 0
 
-    listed = api.call("ListFlows", pb.ListFlowsRequest(flow_id_prefix=flow_id), pb.ListFlowsReply).flows
-    assert [(row.flow_id, row.run_id, row.status) for row in listed if row.flow_id == flow_id] == [
-        (flow_id, run_id, "RUNNING")
-    ]
+    request = pb.SearchFlowsRequest(query=f"FlowId = '{flow_id}'")
+    listed = [found.info for found in api.call("SearchFlows", request, pb.SearchFlowsReply).flows]
     events = history(api, flow_id)
     assert [event.kind for event in events][:2] == ["FlowStarted", "StepScheduled"]
     assert [event.event_id for event in events] == list(range(1, len(events) + 1))
     assert len(events) == info.history_events
-    assert list(listed) == [info]
+    assert listed == [info]
     assert json.loads(events[1].data)["input"] == {"a": 1}
 
 
@@ -217,7 +215,7 @@ def test_watch_of_an_unknown_flow_is_refused(api: ApiClient) -> None:
     assert raised.value.reason == "FLOW_NOT_FOUND"
 
 
-def test_list_pages_newest_first_without_repetition(api: ApiClient) -> None:
+def test_search_pages_newest_first_without_repetition(api: ApiClient) -> None:
     """[SEARCH-7, SEARCH-8]"""
     prefix = fresh("page") + "-"
     flow_ids = [f"{prefix}{number}" for number in range(5)]
@@ -226,9 +224,9 @@ def test_list_pages_newest_first_without_repetition(api: ApiClient) -> None:
     seen: list[str] = []
     token = ""
     while True:
-        request = pb.ListFlowsRequest(flow_id_prefix=prefix, page_size=2, page_token=token)
-        reply = api.call("ListFlows", request, pb.ListFlowsReply)
-        seen += [row.flow_id for row in reply.flows]
+        request = pb.SearchFlowsRequest(query=f"FlowId LIKE '{prefix}%'", page_size=2, page_token=token)
+        reply = api.call("SearchFlows", request, pb.SearchFlowsReply)
+        seen += [found.info.flow_id for found in reply.flows]
         token = reply.next_page_token
         if not token:
             break
@@ -236,11 +234,11 @@ def test_list_pages_newest_first_without_repetition(api: ApiClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"page_token": "forged"}, {"page_size": -1}, {"page_size": 1_001}, {"status": "ASLEEP"}]
+    "changes", [{"page_token": "forged"}, {"page_size": -1}, {"page_size": 1_001}, {"query": "Status = 'ASLEEP'"}]
 )
-def test_list_with_a_bad_field_is_refused(api: ApiClient, changes: dict[str, Any]) -> None:
+def test_search_with_a_bad_field_is_refused(api: ApiClient, changes: dict[str, Any]) -> None:
     """[SEARCH-8, ERR-B]"""
-    assert refusal(api, "ListFlows", pb.ListFlowsRequest(**changes)).code == "INVALID_ARGUMENT"
+    assert refusal(api, "SearchFlows", pb.SearchFlowsRequest(**changes)).code == "INVALID_ARGUMENT"
 
 
 # ---- changing ----------------------------------------------------------------------------------------------------

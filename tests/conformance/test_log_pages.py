@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from dexd.log.errors import LogUnavailableError
-from dexd.log.event_log import EventLog, ListedRun, RunFilter
+from dexd.log.event_log import EventLog, never_over
 from dexd.log.memory_log import MemoryLog
 from dexd.log.reading import HISTORY_PAGE_BYTES_MAX, InlinePages, LogPages, SqlitePages
 from dexd.log.sqlite_log import SqliteLog
+from dexd.search.checking import check
 from tests.support.log_author import LogAuthor, closed, removal, run_row
 
 MIB = 1 << 20
@@ -96,12 +97,17 @@ async def test_larger_event_is_a_page_of_its_own(author: LogAuthor, pages: LogPa
     assert await versions(pages, 3) == [3]
 
 
-async def test_runs_are_listed_as_by_the_log(author: LogAuthor, pages: LogPages) -> None:
-    rows = [run_row(stream_id) for stream_id in (1, 2, 3)]
-    for row in rows:
-        author.start(row)
-    assert await pages.runs(RunFilter(), 2) == [ListedRun(rows[2], 1, 0), ListedRun(rows[1], 1, 0)]
-    assert await pages.runs(RunFilter(before_stream_id=2), 2) == [ListedRun(rows[0], 1, 0)]
+async def test_searches_are_those_of_the_log(author: LogAuthor, pages: LogPages) -> None:
+    """[SEARCH-7]"""
+    for stream_id in (1, 2, 3):
+        author.start(run_row(stream_id))
+    query = check("FlowType = 'Order'", {})
+    page = await pages.search(query, None, 2, never_over)
+    assert [found.listed.row.run_id for found in page.runs] == ["run-3", "run-2"]
+    rest = await pages.search(query, page.runs[-1].position, 2, never_over)
+    assert ([found.listed.row.run_id for found in rest.runs], rest.has_more) == (["run-1"], False)
+    assert await pages.count(query, "FlowType", never_over) == {"": 3, "Order": 3}
+    assert [row.run_id for row in await pages.matching(query, never_over)] == ["run-3", "run-2", "run-1"]
 
 
 async def test_page_shows_every_commit_before_it(author: LogAuthor, pages: LogPages) -> None:

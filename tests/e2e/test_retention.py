@@ -176,8 +176,8 @@ async def test_keep_1_removal_goes_on_after_kill_9_in_the_middle_of_it(tmp_path:
 
 
 def listed(api: ApiClient) -> list[str]:
-    reply = api.call("ListFlows", pb.ListFlowsRequest(page_size=1_000), pb.ListFlowsReply)
-    return [flow.flow_id for flow in reply.flows]
+    reply = api.call("SearchFlows", pb.SearchFlowsRequest(page_size=1_000), pb.SearchFlowsReply)
+    return [found.info.flow_id for found in reply.flows]
 
 
 def scalar(data_dir: Path, query: str) -> int:

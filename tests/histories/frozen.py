@@ -33,6 +33,8 @@ def freeze(database: Path) -> str:
     with closing(sqlite3.connect(database)) as connection:
         (schema,) = connection.execute("PRAGMA user_version").fetchone()
         header = [f"PRAGMA application_id = {APPLICATION_ID};", f"PRAGMA user_version = {schema};"]
+        # A server draws the secret that it signs page tokens with when it finds none.
+        connection.execute("DELETE FROM page_secret")
         return "\n".join([*header, *connection.iterdump(), ""])
 
 

@@ -23,9 +23,11 @@ from dexd.core.values import FlowStatus
 from dexd.engine.batch import row_of_stream
 from dexd.engine.parking_lot import parking_row
 from dexd.engine.pending_timers import timer_rows
+from dexd.engine.search_rows import index_rows
 from dexd.log.errors import LogDamagedError
 from dexd.log.event_log import EventLog, RunRow, Snapshot, StoredEvent, StoredRun, StoredStream
 from dexd.log.parking import ChildWait
+from dexd.log.search_sql import STEP_KEYS
 from dextools.log_inspection import PAGE_EVENTS, listed_runs, listed_streams, recorded_events, recorded_stream_events
 
 FAULTS_MAX = 1_000
@@ -173,6 +175,7 @@ def _verify_run(log: EventLog, stream_id: int, report: LogReport) -> None:
     for name, stored, folded in _differences(found.row, state):
         report.add(state.run_id, f"the projection says {name} is {stored!r}, replay says {folded!r}")
     _verify_timers(log, state, report)
+    _verify_index(log, state, report)
     _verify_parking(log, found, state, report)
 
 
@@ -242,6 +245,20 @@ def _verify_timers(log: EventLog, state: RunState, report: LogReport) -> None:
         if stored.get(step_id) != folded.get(step_id):
             text = f"the projection says {step_id} wakes up at {stored.get(step_id)}, replay says {folded.get(step_id)}"
             report.add(state.run_id, text)
+
+
+def _verify_index(log: EventLog, state: RunState, report: LogReport) -> None:
+    """Compare index values key by key [ATTR-11]; what Steps do is only as of the last search that looked at it."""
+    newest = next(row for row in log.run_rows(state.flow_id) if row.ordinal == state.ordinal)
+    is_shown = newest.stream_id == state.stream_id
+    stored = {row.key: row for row in log.index_rows(state.stream_id)}
+    folded = {row.key: row for row in index_rows(state, log.index_keys())} if is_shown else {}
+    for key in dict.fromkeys((*stored, *folded)):
+        is_of_steps = key in STEP_KEYS.values()
+        if is_of_steps and state.is_open and is_shown:
+            continue
+        if stored.get(key) != folded.get(key):
+            report.add(state.run_id, f"the index says {stored.get(key)} of {key!r}, replay says {folded.get(key)}")
 
 
 def _checked_fold(state: RunState | None, recorded: RecordedEvent, report: LogReport) -> RunState:

@@ -12,11 +12,14 @@ from dexd.core.flow.messages import position_of
 from dexd.core.flow.state import RememberedRequest, RunState, StepExecution
 from dexd.core.flow.withholding import keep_for_readers, take_back
 from dexd.core.ids import MessageId, StepExecutionId
+from dexd.core.index_values import IndexWrite
 from dexd.core.values import Condition, ConditionKind, Message, RequestRecord
 
 
-def write(state: RunState, writes: Iterable[tuple[str, bytes | None]]) -> None:
-    """Set or delete Attributes, in order."""
+def write(state: RunState, writes: Iterable[tuple[str, bytes | None]], indexed: tuple[IndexWrite, ...]) -> None:
+    """Set or delete Attributes and their index values, in order."""
+    if indexed:
+        index(state, indexed)
     attributes = state.attributes
     for key, value in writes:
         old = attributes.get(key)
@@ -29,6 +32,15 @@ def write(state: RunState, writes: Iterable[tuple[str, bytes | None]]) -> None:
             state.attribute_bytes += len(value)
         elif old is not None:
             del attributes[key]
+
+
+def index(state: RunState, indexed: Iterable[IndexWrite]) -> None:
+    """Set or delete index values; of several writes to one key the last one counts [ATTR-9]."""
+    for entry in indexed:
+        if entry.value is None:
+            state.indexed.pop(entry.key, None)
+        else:
+            state.indexed[entry.key] = entry
 
 
 def enqueue(state: RunState, channel: str, message: Message) -> None:

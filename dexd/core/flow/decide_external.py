@@ -87,7 +87,8 @@ def decide_set_attribute(run: RunState, command: SetAttribute) -> AttributesSet 
     refused = refuse_closed(run) or refuse_instances(run, ((command.key, command.value),))
     if refused is not None:
         return refused
-    return AttributesSet(((command.key, command.value),), RequestRecord(command.request_id, command.digest))
+    request = RequestRecord(command.request_id, command.digest)
+    return AttributesSet(((command.key, command.value),), request, command.indexed)
 
 
 def decide_config_update(run: RunState, command: UpdateFlowConfig) -> FlowConfigUpdated | Rejection:

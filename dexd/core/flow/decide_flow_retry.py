@@ -59,6 +59,7 @@ def decide_flow_retry(run: RunState, *, now: int) -> tuple[FlowStarted, FlowRetr
         terms,
         eligible_at,
         timeout_at,
+        retry.indexed,
     )
     retried = FlowRetried(
         run.flow_attempt + 1,

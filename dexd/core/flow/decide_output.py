@@ -73,6 +73,7 @@ def decide_wait_for_completed(
         response.locals,
         response.recorded,
         sub_flows,
+        response.indexed,
     )
     if step.step_execution_id not in run.skips:
         return [*deletions, completed, *decide_due_timers(step, wait, (), now=now)]
@@ -133,6 +134,7 @@ def decide_execute_completed(run: RunState, step: StepExecution, response: Respo
         response.writes,
         _published(run, response, now=now, after=len(deletions)) if has_effects else (),
         response.recorded,
+        response.indexed,
     )
     return [*deletions, completed, *decide_following(run, step, decision)]
 

@@ -54,6 +54,7 @@ def decide_rpc_completed(
         response.recorded,
         command.input if is_io_recorded else b"",
         response.output if is_io_recorded else b"",
+        response.indexed,
     )
     return [*deletions, completed, *canceled, *decide_schedule(run, response.next_steps, from_step=source)]
 

@@ -45,6 +45,7 @@ def decide_start(
         terms,
         eligible_at,
         timeout_at,
+        command.indexed,
     )
 
 

@@ -84,6 +84,7 @@ def decide_sub_flow_start(
         terms=terms,
         eligible_at=eligible_at,
         timeout_at=timeout_at,
+        indexed=plan.indexed,
     )
 
 

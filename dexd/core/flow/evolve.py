@@ -80,6 +80,7 @@ def _begin(event: e.FlowStarted, recorded: RecordedEvent) -> RunState:
         eligible_at=event.eligible_at,
         timeout_at=event.timeout_at,
         chain_id=event.run_id,
+        indexed={entry.key: entry for entry in event.indexed if entry.value is not None},
     )
 
 
@@ -101,6 +102,7 @@ def _step_scheduled(state: RunState, event: e.StepScheduled, at: int) -> None:
         recovery_error=event.recovery_error,
         scheduled_at=at,
         ready_version=state.version + 1,
+        has_wait_for=event.has_wait_for,
     )
     if not event.from_step and at < state.eligible_at:
         # The start Step of a delayed start, or of a Flow that is tried again [START-7, START-8].
@@ -151,7 +153,7 @@ def _wait_for_completed(state: RunState, event: e.WaitForCompleted, at: int) -> 
     step = state.steps[event.step_execution_id]
     state.last_worker = step.worker_id  # the Flow sticks to it from now on [ROUTE-6]
     _remember_token(state, step)
-    write(state, event.writes)
+    write(state, event.writes, event.indexed)
     for message_id, channel, value in event.messages:
         enqueue(state, channel, Message(message_id, value, at, is_own=True))
     step.locals = dict(event.locals)
@@ -175,12 +177,13 @@ def _wait_for_completed(state: RunState, event: e.WaitForCompleted, at: int) -> 
 
 def _wait_for_failed(state: RunState, event: e.WaitForFailed, at: int) -> None:
     step = state.steps[event.step_execution_id]
+    state.last_error = RecoveryError(event.failure.error_type, event.failure.detail)
     if event.resolution is Resolution.PROCEED:
         if event.is_reported:
             _remember_token(state, step)
         forget_skips(state, step.step_execution_id)
         step.wait_for_failed = True
-        step.recovery_error = RecoveryError(event.failure.error_type, event.failure.detail)
+        step.recovery_error = state.last_error
         let_go(state, step)
         _begin_execute(state, step, at)
         note_failure(step, event, at)
@@ -243,7 +246,7 @@ def _execute_completed(state: RunState, event: e.ExecuteCompleted, at: int) -> N
     _remember_token(state, step)
     if state.locks or state.lending:
         let_go(state, step)
-    write(state, event.writes)
+    write(state, event.writes, event.indexed)
     for message_id, channel, value in event.messages:
         enqueue(state, channel, Message(message_id, value, at, is_own=True))
     if event.decision is DecisionKind.GRACEFUL_COMPLETE:
@@ -253,6 +256,7 @@ def _execute_completed(state: RunState, event: e.ExecuteCompleted, at: int) -> N
 
 
 def _execute_failed(state: RunState, event: e.ExecuteFailed, at: int) -> None:
+    state.last_error = RecoveryError(event.failure.error_type, event.failure.detail)
     if event.resolution is Resolution.RECOVER:
         step = state.steps.pop(event.step_execution_id)
         let_go(state, step)
@@ -324,12 +328,12 @@ def _channel_message_deleted(state: RunState, event: e.ChannelMessageDeleted, at
 
 
 def _attributes_set(state: RunState, event: e.AttributesSet, at: int) -> None:
-    write(state, event.writes)
+    write(state, event.writes, event.indexed)
     remember(state, event.request, at)
 
 
 def _rpc_completed(state: RunState, event: e.RpcCompleted, at: int) -> None:
-    write(state, event.writes)
+    write(state, event.writes, event.indexed)
     for message_id, channel, value in event.messages:
         enqueue(state, channel, Message(message_id, value, at))
     state.rpc_counters[event.name] = event.number

@@ -5,6 +5,7 @@ from enum import IntEnum
 import msgspec
 
 from dexd.core.ids import CallId, FlowId, RequestId, RunId, StepExecutionId, StreamId, WorkerId
+from dexd.core.index_values import IndexWrite
 from dexd.core.sub_flows import SubFlow, UnstartedSubFlow
 from dexd.core.terms import FlowConfig, FlowTerms
 from dexd.core.values import (
@@ -105,6 +106,8 @@ class StepExecution(msgspec.Struct, array_like=True, gc=False):
     failed_on: WorkerId = WorkerId("")
     """Empty when no worker had the attempt."""
     failed_at: int = 0
+    has_wait_for: bool = False
+    """Whether it began with wait_for [CFG-1]."""
 
     def lock_keys(self) -> tuple[str, ...]:
         """Attribute keys that the current method has locked from its first hand-over to its end [LOCK-2]."""
@@ -212,6 +215,10 @@ class RunState(msgspec.Struct, array_like=True, gc=False):
     """First run of its chain, the runs that roll-over joins. It names the chain: Step executions, deliveries, deadlines
     and locks belong to the chain and not to one run of it [ID-6, ROLL-4].
     """
+    indexed: dict[str, IndexWrite] = {}
+    """Index key to its value [ATTR-11]."""
+    last_error: RecoveryError | None = None
+    """The newest failed attempt of a Step [SEARCH-3]."""
 
     def is_past(self, step_execution_id: StepExecutionId) -> bool:
         """Whether the Step execution was scheduled and is not active any more; its ID has a number [ID-6]."""

@@ -193,4 +193,5 @@ def _start_of(state: ScheduleState, execution: Execution) -> StartFlow:
         IdReusePolicy.ALLOW_IF_NOT_RUNNING,
         action.standing,
         msgspec.structs.replace(action.terms or FlowTerms(), schedule=schedule),
+        action.indexed,
     )

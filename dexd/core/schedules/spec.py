@@ -8,6 +8,7 @@ from enum import IntEnum
 import msgspec
 
 from dexd.core.ids import FlowId
+from dexd.core.index_values import IndexWrite
 from dexd.core.terms import FlowTerms
 from dexd.core.values import Standing, StepPlan
 
@@ -71,6 +72,8 @@ class ScheduleAction(msgspec.Struct, array_like=True, frozen=True, gc=False):
     terms: FlowTerms | None = None
     flow_id: FlowId | None = None
     """The Flow ID of all executions; None: each has its occurrence ID."""
+    indexed: tuple[IndexWrite, ...] = ()
+    """Index values of the initial Attributes."""
 
 
 class SchedulePolicy(msgspec.Struct, array_like=True, frozen=True, gc=False):

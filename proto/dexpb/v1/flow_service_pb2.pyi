@@ -402,6 +402,66 @@ class AttributeValue(_message.Message):
 Global___AttributeValue: _TypeAlias = AttributeValue  # noqa: Y015
 
 @_typing.final
+class IndexWrite(_message.Message):
+    """The index value of an Attribute that is written, set or deleted beside it [ATTR-9]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """The key; of several writes to one key the last one counts."""
+    type: _builtins.int
+    """1 = KEYWORD, 2 = FULL_TEXT, 3 = KEYWORD_ARRAY, 4 = INT, 5 = DOUBLE, 6 = BOOL, 7 = DATETIME."""
+    value: _builtins.bytes
+    """JSON of the value: a string, an array of strings, a number, a boolean; a DATETIME is microseconds since the epoch
+    in UTC. Unset deletes.
+    """
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        type: _builtins.int = ...,
+        value: _builtins.bytes | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "value", b"value"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "key", b"key", "type", b"type", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__value: _TypeAlias = _typing.Literal["value"]  # noqa: Y015
+    _WhichOneofArgType__value: _TypeAlias = _typing.Literal["_value", b"_value"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__value) -> _WhichOneofReturnType__value | None: ...
+
+Global___IndexWrite: _TypeAlias = IndexWrite  # noqa: Y015
+
+@_typing.final
+class IndexKey(_message.Message):
+    """A key of search that a caller names, with the type it has on the whole server [ATTR-10]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """The key."""
+    type: _builtins.int
+    """As IndexWrite.type."""
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        type: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___IndexKey: _TypeAlias = IndexKey  # noqa: Y015
+
+@_typing.final
 class StartFlowRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -414,6 +474,7 @@ class StartFlowRequest(_message.Message):
     ATTRIBUTES_FIELD_NUMBER: _builtins.int
     ID_REUSE_POLICY_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
+    INDEXED_FIELD_NUMBER: _builtins.int
     STANDING_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
     """The Flow ID."""
@@ -444,6 +505,10 @@ class StartFlowRequest(_message.Message):
         """Everything else that a start may say; unset is all defaults."""
 
     @_builtins.property
+    def indexed(self) -> _containers.RepeatedCompositeFieldContainer[Global___IndexWrite]:
+        """Index values of the initial Attributes."""
+
+    @_builtins.property
     def standing(self) -> Global___Standing:
         """How its calls stand in queues; unset: as everybody's [ROUTE-7]."""
 
@@ -459,11 +524,12 @@ class StartFlowRequest(_message.Message):
         attributes: _abc.Iterable[Global___AttributeValue] | None = ...,
         id_reuse_policy: _builtins.int = ...,
         options: Global___StartOptions | None = ...,
+        indexed: _abc.Iterable[Global___IndexWrite] | None = ...,
         standing: Global___Standing | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_options", b"_options", "_standing", b"_standing", "_start_step", b"_start_step", "options", b"options", "standing", b"standing", "start_step", b"start_step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_options", b"_options", "_standing", b"_standing", "_start_step", b"_start_step", "attributes", b"attributes", "flow_id", b"flow_id", "flow_type", b"flow_type", "id_reuse_policy", b"id_reuse_policy", "input", b"input", "options", b"options", "request_id", b"request_id", "resolve_start_step", b"resolve_start_step", "standing", b"standing", "start_step", b"start_step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_options", b"_options", "_standing", b"_standing", "_start_step", b"_start_step", "attributes", b"attributes", "flow_id", b"flow_id", "flow_type", b"flow_type", "id_reuse_policy", b"id_reuse_policy", "indexed", b"indexed", "input", b"input", "options", b"options", "request_id", b"request_id", "resolve_start_step", b"resolve_start_step", "standing", b"standing", "start_step", b"start_step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__options: _TypeAlias = _typing.Literal["options"]  # noqa: Y015
     _WhichOneofArgType__options: _TypeAlias = _typing.Literal["_options", b"_options"]  # noqa: Y015
@@ -832,43 +898,41 @@ class FlowInfo(_message.Message):
 Global___FlowInfo: _TypeAlias = FlowInfo  # noqa: Y015
 
 @_typing.final
-class ListFlowsRequest(_message.Message):
+class SearchFlowsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
-    FLOW_TYPE_FIELD_NUMBER: _builtins.int
-    STATUS_FIELD_NUMBER: _builtins.int
-    FLOW_ID_PREFIX_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    flow_type: _builtins.str
-    """Filters; empty matches all."""
-    status: _builtins.str
-    """A status name of FlowInfo."""
-    flow_id_prefix: _builtins.str
-    """Beginning of the Flow ID."""
+    INDEX_KEYS_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    """What to find; empty finds all. At most 16 KiB."""
     page_size: _builtins.int
-    """1..1,000, default 100."""
+    """1..1,000, default 100; a page also ends at 4 MiB."""
     page_token: _builtins.str
-    """The next_page_token of the page before; empty begins."""
+    """The next_page_token of the page before, for the same query; empty begins."""
+    @_builtins.property
+    def index_keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___IndexKey]:
+        """Keys that the caller's code knows; they need not have a value yet."""
+
     def __init__(
         self,
         *,
-        flow_type: _builtins.str = ...,
-        status: _builtins.str = ...,
-        flow_id_prefix: _builtins.str = ...,
+        query: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        index_keys: _abc.Iterable[Global___IndexKey] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["flow_id_prefix", b"flow_id_prefix", "flow_type", b"flow_type", "page_size", b"page_size", "page_token", b"page_token", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index_keys", b"index_keys", "page_size", b"page_size", "page_token", b"page_token", "query", b"query"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListFlowsRequest: _TypeAlias = ListFlowsRequest  # noqa: Y015
+Global___SearchFlowsRequest: _TypeAlias = SearchFlowsRequest  # noqa: Y015
 
 @_typing.final
-class ListFlowsReply(_message.Message):
+class SearchFlowsReply(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     FLOWS_FIELD_NUMBER: _builtins.int
@@ -876,13 +940,13 @@ class ListFlowsReply(_message.Message):
     next_page_token: _builtins.str
     """Empty on the last page."""
     @_builtins.property
-    def flows(self) -> _containers.RepeatedCompositeFieldContainer[Global___FlowInfo]:
+    def flows(self) -> _containers.RepeatedCompositeFieldContainer[Global___FoundFlow]:
         """The page."""
 
     def __init__(
         self,
         *,
-        flows: _abc.Iterable[Global___FlowInfo] | None = ...,
+        flows: _abc.Iterable[Global___FoundFlow] | None = ...,
         next_page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -891,7 +955,7 @@ class ListFlowsReply(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListFlowsReply: _TypeAlias = ListFlowsReply  # noqa: Y015
+Global___SearchFlowsReply: _TypeAlias = SearchFlowsReply  # noqa: Y015
 
 @_typing.final
 class GetFlowStateRequest(_message.Message):
@@ -1020,6 +1084,118 @@ class ExplainFlowReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExplainFlowReply: _TypeAlias = ExplainFlowReply  # noqa: Y015
+
+@_typing.final
+class FoundFlow(_message.Message):
+    """A Flow that a search found."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INFO_FIELD_NUMBER: _builtins.int
+    INDEXED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def info(self) -> Global___FlowInfo:
+        """Its latest run."""
+
+    @_builtins.property
+    def indexed(self) -> _containers.RepeatedCompositeFieldContainer[Global___IndexWrite]:
+        """Its index values, by key."""
+
+    def __init__(
+        self,
+        *,
+        info: Global___FlowInfo | None = ...,
+        indexed: _abc.Iterable[Global___IndexWrite] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["info", b"info"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["indexed", b"indexed", "info", b"info"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FoundFlow: _TypeAlias = FoundFlow  # noqa: Y015
+
+@_typing.final
+class CountFlowsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    GROUP_BY_FIELD_NUMBER: _builtins.int
+    INDEX_KEYS_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    """What to find; empty finds all."""
+    group_by: _builtins.str
+    """Status, FlowType, StepStatus, or empty for no groups."""
+    @_builtins.property
+    def index_keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___IndexKey]:
+        """As SearchFlowsRequest.index_keys."""
+
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+        group_by: _builtins.str = ...,
+        index_keys: _abc.Iterable[Global___IndexKey] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group_by", b"group_by", "index_keys", b"index_keys", "query", b"query"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountFlowsRequest: _TypeAlias = CountFlowsRequest  # noqa: Y015
+
+@_typing.final
+class CountFlowsReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOTAL_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    total: _builtins.int
+    """Flows found."""
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___FlowGroup]:
+        """How many of them have each value of `group_by`; one with several values is counted in each."""
+
+    def __init__(
+        self,
+        *,
+        total: _builtins.int = ...,
+        groups: _abc.Iterable[Global___FlowGroup] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountFlowsReply: _TypeAlias = CountFlowsReply  # noqa: Y015
+
+@_typing.final
+class FlowGroup(_message.Message):
+    """Flows with one value of the field that they are grouped by."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUE_FIELD_NUMBER: _builtins.int
+    FLOWS_FIELD_NUMBER: _builtins.int
+    value: _builtins.str
+    """The value."""
+    flows: _builtins.int
+    """How many."""
+    def __init__(
+        self,
+        *,
+        value: _builtins.str = ...,
+        flows: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["flows", b"flows", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FlowGroup: _TypeAlias = FlowGroup  # noqa: Y015
 
 @_typing.final
 class GetHistoryRequest(_message.Message):
@@ -1409,6 +1585,7 @@ class SetAttributeRequest(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    INDEXED_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
     """The Flow ID."""
     run_id: _builtins.str
@@ -1419,6 +1596,10 @@ class SetAttributeRequest(_message.Message):
     """Unset deletes."""
     request_id: _builtins.str
     """Repeats with the same ID and content get the first answer; empty makes the server mint one."""
+    @_builtins.property
+    def indexed(self) -> _containers.RepeatedCompositeFieldContainer[Global___IndexWrite]:
+        """Its index value."""
+
     def __init__(
         self,
         *,
@@ -1427,10 +1608,11 @@ class SetAttributeRequest(_message.Message):
         key: _builtins.str = ...,
         value: _builtins.bytes | None = ...,
         request_id: _builtins.str = ...,
+        indexed: _abc.Iterable[Global___IndexWrite] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "value", b"value"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "flow_id", b"flow_id", "key", b"key", "request_id", b"request_id", "run_id", b"run_id", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "flow_id", b"flow_id", "indexed", b"indexed", "key", b"key", "request_id", b"request_id", "run_id", b"run_id", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__value: _TypeAlias = _typing.Literal["value"]  # noqa: Y015
     _WhichOneofArgType__value: _TypeAlias = _typing.Literal["_value", b"_value"]  # noqa: Y015

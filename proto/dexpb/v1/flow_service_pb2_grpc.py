@@ -44,11 +44,6 @@ class FlowServiceStub:
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.DescribeFlowRequest.SerializeToString,
                 response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.FlowInfo.FromString,
                 _registered_method=True)
-        self.ListFlows = channel.unary_unary(
-                '/dexpb.v1.FlowService/ListFlows',
-                request_serializer=dexpb_dot_v1_dot_flow__service__pb2.ListFlowsRequest.SerializeToString,
-                response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.ListFlowsReply.FromString,
-                _registered_method=True)
         self.GetFlowState = channel.unary_unary(
                 '/dexpb.v1.FlowService/GetFlowState',
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.GetFlowStateRequest.SerializeToString,
@@ -58,6 +53,16 @@ class FlowServiceStub:
                 '/dexpb.v1.FlowService/ExplainFlow',
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.ExplainFlowRequest.SerializeToString,
                 response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.ExplainFlowReply.FromString,
+                _registered_method=True)
+        self.SearchFlows = channel.unary_unary(
+                '/dexpb.v1.FlowService/SearchFlows',
+                request_serializer=dexpb_dot_v1_dot_flow__service__pb2.SearchFlowsRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.SearchFlowsReply.FromString,
+                _registered_method=True)
+        self.CountFlows = channel.unary_unary(
+                '/dexpb.v1.FlowService/CountFlows',
+                request_serializer=dexpb_dot_v1_dot_flow__service__pb2.CountFlowsRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.CountFlowsReply.FromString,
                 _registered_method=True)
         self.GetHistory = channel.unary_unary(
                 '/dexpb.v1.FlowService/GetHistory',
@@ -163,13 +168,6 @@ class FlowServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListFlows(self, request, context):
-        """Flows newest start first, one row per execution.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def GetFlowState(self, request, context):
         """Everything that a decision about a Flow could read now [HIST-1].
         """
@@ -179,6 +177,20 @@ class FlowServiceServicer:
 
     def ExplainFlow(self, request, context):
         """Why each active Step does not get on [HIST-6].
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SearchFlows(self, request, context):
+        """Flows that a query finds, one row per execution [SEARCH-7].
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CountFlows(self, request, context):
+        """How many Flows a query finds [SEARCH-8].
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -317,11 +329,6 @@ def add_FlowServiceServicer_to_server(servicer, server):
                     request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.DescribeFlowRequest.FromString,
                     response_serializer=dexpb_dot_v1_dot_flow__service__pb2.FlowInfo.SerializeToString,
             ),
-            'ListFlows': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListFlows,
-                    request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.ListFlowsRequest.FromString,
-                    response_serializer=dexpb_dot_v1_dot_flow__service__pb2.ListFlowsReply.SerializeToString,
-            ),
             'GetFlowState': grpc.unary_unary_rpc_method_handler(
                     servicer.GetFlowState,
                     request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.GetFlowStateRequest.FromString,
@@ -331,6 +338,16 @@ def add_FlowServiceServicer_to_server(servicer, server):
                     servicer.ExplainFlow,
                     request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.ExplainFlowRequest.FromString,
                     response_serializer=dexpb_dot_v1_dot_flow__service__pb2.ExplainFlowReply.SerializeToString,
+            ),
+            'SearchFlows': grpc.unary_unary_rpc_method_handler(
+                    servicer.SearchFlows,
+                    request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.SearchFlowsRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_flow__service__pb2.SearchFlowsReply.SerializeToString,
+            ),
+            'CountFlows': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountFlows,
+                    request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.CountFlowsRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_flow__service__pb2.CountFlowsReply.SerializeToString,
             ),
             'GetHistory': grpc.unary_unary_rpc_method_handler(
                     servicer.GetHistory,
@@ -483,33 +500,6 @@ class FlowService:
             _registered_method=True)
 
     @staticmethod
-    def ListFlows(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/dexpb.v1.FlowService/ListFlows',
-            dexpb_dot_v1_dot_flow__service__pb2.ListFlowsRequest.SerializeToString,
-            dexpb_dot_v1_dot_flow__service__pb2.ListFlowsReply.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
     def GetFlowState(request,
             target,
             options=(),
@@ -553,6 +543,60 @@ class FlowService:
             '/dexpb.v1.FlowService/ExplainFlow',
             dexpb_dot_v1_dot_flow__service__pb2.ExplainFlowRequest.SerializeToString,
             dexpb_dot_v1_dot_flow__service__pb2.ExplainFlowReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SearchFlows(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.FlowService/SearchFlows',
+            dexpb_dot_v1_dot_flow__service__pb2.SearchFlowsRequest.SerializeToString,
+            dexpb_dot_v1_dot_flow__service__pb2.SearchFlowsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountFlows(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.FlowService/CountFlows',
+            dexpb_dot_v1_dot_flow__service__pb2.CountFlowsRequest.SerializeToString,
+            dexpb_dot_v1_dot_flow__service__pb2.CountFlowsReply.FromString,
             options,
             channel_credentials,
             insecure,

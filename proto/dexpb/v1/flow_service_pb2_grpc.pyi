@@ -40,12 +40,14 @@ class FlowServiceStub:
     """Starts a Flow; answered after the commit [START-1]."""
     DescribeFlow: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.DescribeFlowRequest, _flow_service_pb2.FlowInfo]
     """The latest run of a Flow ID, or the run that `run_id` names."""
-    ListFlows: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.ListFlowsRequest, _flow_service_pb2.ListFlowsReply]
-    """Flows newest start first, one row per execution."""
     GetFlowState: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.GetFlowStateRequest, _flow_service_pb2.GetFlowStateReply]
     """Everything that a decision about a Flow could read now [HIST-1]."""
     ExplainFlow: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.ExplainFlowRequest, _flow_service_pb2.ExplainFlowReply]
     """Why each active Step does not get on [HIST-6]."""
+    SearchFlows: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.SearchFlowsRequest, _flow_service_pb2.SearchFlowsReply]
+    """Flows that a query finds, one row per execution [SEARCH-7]."""
+    CountFlows: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.CountFlowsRequest, _flow_service_pb2.CountFlowsReply]
+    """How many Flows a query finds [SEARCH-8]."""
     GetHistory: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.GetHistoryRequest, _flow_service_pb2.GetHistoryReply]
     """A page of one run's history, by event id."""
     WatchHistory: _grpc.UnaryStreamMultiCallable[_flow_service_pb2.WatchHistoryRequest, _flow_service_pb2.HistoryEvent]
@@ -90,12 +92,14 @@ class FlowServiceAsyncStub(FlowServiceStub):
     """Starts a Flow; answered after the commit [START-1]."""
     DescribeFlow: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.DescribeFlowRequest, _flow_service_pb2.FlowInfo]  # type: ignore[assignment]
     """The latest run of a Flow ID, or the run that `run_id` names."""
-    ListFlows: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.ListFlowsRequest, _flow_service_pb2.ListFlowsReply]  # type: ignore[assignment]
-    """Flows newest start first, one row per execution."""
     GetFlowState: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.GetFlowStateRequest, _flow_service_pb2.GetFlowStateReply]  # type: ignore[assignment]
     """Everything that a decision about a Flow could read now [HIST-1]."""
     ExplainFlow: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.ExplainFlowRequest, _flow_service_pb2.ExplainFlowReply]  # type: ignore[assignment]
     """Why each active Step does not get on [HIST-6]."""
+    SearchFlows: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.SearchFlowsRequest, _flow_service_pb2.SearchFlowsReply]  # type: ignore[assignment]
+    """Flows that a query finds, one row per execution [SEARCH-7]."""
+    CountFlows: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.CountFlowsRequest, _flow_service_pb2.CountFlowsReply]  # type: ignore[assignment]
+    """How many Flows a query finds [SEARCH-8]."""
     GetHistory: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.GetHistoryRequest, _flow_service_pb2.GetHistoryReply]  # type: ignore[assignment]
     """A page of one run's history, by event id."""
     WatchHistory: _aio.UnaryStreamMultiCallable[_flow_service_pb2.WatchHistoryRequest, _flow_service_pb2.HistoryEvent]  # type: ignore[assignment]
@@ -151,14 +155,6 @@ class FlowServiceServicer(metaclass=_abc_1.ABCMeta):
         """The latest run of a Flow ID, or the run that `run_id` names."""
 
     @_abc_1.abstractmethod
-    def ListFlows(
-        self,
-        request: _flow_service_pb2.ListFlowsRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_flow_service_pb2.ListFlowsReply, _abc.Awaitable[_flow_service_pb2.ListFlowsReply]]:
-        """Flows newest start first, one row per execution."""
-
-    @_abc_1.abstractmethod
     def GetFlowState(
         self,
         request: _flow_service_pb2.GetFlowStateRequest,
@@ -173,6 +169,22 @@ class FlowServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_flow_service_pb2.ExplainFlowReply, _abc.Awaitable[_flow_service_pb2.ExplainFlowReply]]:
         """Why each active Step does not get on [HIST-6]."""
+
+    @_abc_1.abstractmethod
+    def SearchFlows(
+        self,
+        request: _flow_service_pb2.SearchFlowsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_flow_service_pb2.SearchFlowsReply, _abc.Awaitable[_flow_service_pb2.SearchFlowsReply]]:
+        """Flows that a query finds, one row per execution [SEARCH-7]."""
+
+    @_abc_1.abstractmethod
+    def CountFlows(
+        self,
+        request: _flow_service_pb2.CountFlowsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_flow_service_pb2.CountFlowsReply, _abc.Awaitable[_flow_service_pb2.CountFlowsReply]]:
+        """How many Flows a query finds [SEARCH-8]."""
 
     @_abc_1.abstractmethod
     def GetHistory(

@@ -154,6 +154,34 @@ class StepDescriptor(msgspec.Struct, array_like=True, frozen=True):
     options: StepOptions | None = None
 
 
+INDEX_KEYWORD = 1
+INDEX_FULL_TEXT = 2
+INDEX_KEYWORD_ARRAY = 3
+INDEX_INT = 4
+INDEX_DOUBLE = 5
+INDEX_BOOL = 6
+INDEX_DATETIME = 7
+"""Types of index values [ATTR-9]; a DATETIME is microseconds since the epoch in UTC."""
+
+
+class IndexKey(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A key of search that the worker's code names, with the type it has on the whole server [ATTR-10]."""
+
+    key: str
+    type: int
+    """INDEX_*."""
+
+
+class IndexWrite(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The index value of an Attribute that is written; of several writes to one key the last one counts [ATTR-9]."""
+
+    key: str
+    type: int
+    """INDEX_*."""
+    value: str | int | float | bool | tuple[str, ...] | None = None
+    """None deletes."""
+
+
 class FlowDescriptor(msgspec.Struct, array_like=True, frozen=True):
     """What a worker can serve of one Flow type."""
 
@@ -209,6 +237,8 @@ class SubFlow(msgspec.Struct, array_like=True, frozen=True):
     retry: RetryPolicy | None = None
     config: FlowConfig | None = None
     reuse_policy: int = REUSE_RESTART_IF_PREVIOUS_EXITS_ABNORMALLY
+    indexed: tuple[IndexWrite, ...] = ()
+    """Index values of the initial Attributes."""
 
 
 class Wait(msgspec.Struct, array_like=True, frozen=True):
@@ -316,6 +346,8 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, tag=1):
     reserved_rpc_tasks: int
     flows: tuple[FlowDescriptor, ...]
     running: tuple[RunningCall, ...] = ()
+    index_keys: tuple[IndexKey, ...] = ()
+    """Each key once."""
 
 
 class OpenStream(msgspec.Struct, array_like=True, frozen=True, tag=2):
@@ -367,6 +399,8 @@ class Output(msgspec.Struct, array_like=True, frozen=True, tag=6):
     """Channel key and message ID of pending messages to delete [CHAN-8]."""
     canceling: tuple[str, ...] = ()
     """Step types that an RPC cancels [RPC-2]."""
+    indexed: tuple[IndexWrite, ...] = ()
+    """Index values of what ``writes`` changes."""
 
 
 class Failed(msgspec.Struct, array_like=True, frozen=True, tag=7):

@@ -23,6 +23,7 @@ CALLS_THE_SDK_TELLS_APART = {
     Code.RPC_LOCK_CONFLICT: (sdk_errors.RpcLockConflictError, "ABORTED"),
     Code.CHANNEL_MESSAGE_NOT_FOUND: (sdk_errors.ChannelMessageNotFoundError, "NOT_FOUND"),
     Code.LONG_POLL_TIMEOUT: (sdk_errors.LongPollTimeoutError, "DEADLINE_EXCEEDED"),
+    Code.INVALID_QUERY: (sdk_errors.InvalidQueryError, "INVALID_ARGUMENT"),
     Code.VALUE_TOO_LARGE: (sdk_errors.ValueTooLargeError, "RESOURCE_EXHAUSTED"),
     Code.SCHEDULE_NOT_FOUND: (sdk_errors.ScheduleNotFoundError, "NOT_FOUND"),
     Code.SCHEDULE_ALREADY_EXISTS: (sdk_errors.ScheduleAlreadyExistsError, "ALREADY_EXISTS"),

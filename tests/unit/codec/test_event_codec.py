@@ -170,17 +170,17 @@ def test_snapshot_of_another_release_is_ignored(state_version: int, payload: byt
     assert from_snapshot(Snapshot(3, 2, state_version, payload)) is None
 
 
-LAYOUT_OF_STATE_VERSION_7 = "543d2972531cd372"
+LAYOUT_OF_STATE_VERSION_8 = "77d91da62a19857a"
 
 
 def test_layout_of_snapshots_changes_only_with_its_version() -> None:
     """[ARCH-9] Otherwise a server would read the snapshots of the release before as something else."""
     schema = msgspec.json.encode(_layout(RunState), order="deterministic")
-    known = {7: LAYOUT_OF_STATE_VERSION_7}
+    known = {8: LAYOUT_OF_STATE_VERSION_8}
     assert known[STATE_VERSION] == hashlib.sha256(schema).hexdigest()[:16], "raise STATE_VERSION and note its layout"
 
 
-LAYOUTS_OF_STREAM_STATES = {StreamKind.SCHEDULE: {1: "c9229f5d6442807e"}}
+LAYOUTS_OF_STREAM_STATES = {StreamKind.SCHEDULE: {2: "82241961c1e0e4bf"}}
 
 
 @pytest.mark.parametrize("kind", StreamKind)

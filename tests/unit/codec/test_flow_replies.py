@@ -5,7 +5,6 @@ import pytest
 from google.protobuf.message import Message
 
 from dexd.codec import flow_replies as replies
-from dexd.codec.flow_queries import ListQuery, page_token
 from dexd.codec.live_state_view import LiveState
 from dexd.codec.views import (
     AttributeView,
@@ -15,7 +14,6 @@ from dexd.codec.views import (
     FlowWait,
     HistoryEntry,
     HistoryPage,
-    ListPage,
     StepWait,
     message_page,
     summary_of_row,
@@ -37,7 +35,7 @@ from dexd.core.outcome import (
 )
 from dexd.core.values import Completion, FlowErrorType, FlowStatus, SkipOutcome, StepOutcome
 from dexd.core.values import Message as Queued
-from dexd.log.event_log import ListedRun, RunFilter, RunRow
+from dexd.log.event_log import ListedRun, RunRow
 from dexpb.v1 import flow_service_pb2 as pb
 
 FAILED = FlowSummary(
@@ -98,15 +96,6 @@ def test_summary_names_status_and_error() -> None:
     assert replies.from_summary(summary_of_row(ListedRun(continued, 5, 90))).first_run_id == "r0"
     assert running.error_type == ""
     assert (running.history_events, running.next_deadline) == (5, 90)
-
-
-def test_list_carries_the_token_of_the_next_page() -> None:
-    """[SEARCH-8] Empty on the last page."""
-    query = ListQuery(RunFilter("Order"), 1)
-    more = replies.from_list(ListPage((FAILED,), 55), query)
-    assert [info.flow_id for info in more.flows] == ["f"]
-    assert more.next_page_token == page_token(query.selection, 55)
-    assert replies.from_list(ListPage((), 0), query) == pb.ListFlowsReply()
 
 
 def test_history_page_carries_its_entries() -> None:

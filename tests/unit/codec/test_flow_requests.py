@@ -11,11 +11,9 @@ from dexd.codec.flow_queries import (
     AttributeQuery,
     FlowWaitQuery,
     HistoryQuery,
-    ListQuery,
     RunKey,
     StepWaitQuery,
     WatchQuery,
-    page_token,
 )
 from dexd.codec.flow_requests import Minted
 from dexd.core.commands import DeleteMessage, InvokeRpc, PublishMessages, SetAttribute, StartFlow, StopFlow
@@ -23,7 +21,6 @@ from dexd.core.config import INLINE_VALUE_BYTES_MAX, MAP_INSTANCES_MAX
 from dexd.core.ids import CallerId, FlowId, MessageId, RequestId, RunId, StepExecutionId
 from dexd.core.rejections import Code, Rejection
 from dexd.core.values import (
-    FlowStatus,
     IdReusePolicy,
     RecoveryStep,
     RetryPolicy,
@@ -34,7 +31,6 @@ from dexd.core.values import (
     TimerId,
     WaitForFailurePolicy,
 )
-from dexd.log.event_log import RunFilter
 from dexpb.v1 import flow_service_pb2 as pb
 
 MINTED = Minted(RunId("minted-run"), 42, RequestId("minted-request"))
@@ -452,38 +448,7 @@ def test_text_that_is_no_step_execution_id_is_told_so(text: str) -> None:
     assert refusal(QUERIES["step"]({"step_execution_id": text})).code is Code.STEP_NOT_FOUND
 
 
-# ---- lists ------------------------------------------------------------------------------------------------------
-
-
-def test_list_filters_and_pages() -> None:
-    """[SEARCH-8] 1..1,000 rows, default 100, continued by a token."""
-    request = pb.ListFlowsRequest(flow_type="Order", status="FAILED", flow_id_prefix="eu-", page_size=7)
-    selection = RunFilter("Order", FlowStatus.FAILED, "eu-")
-    assert queries.to_list_query(request) == ListQuery(selection, 7)
-    assert queries.to_list_query(pb.ListFlowsRequest()) == ListQuery(RunFilter(), 100)
-    request.page_token = page_token(selection, 55)
-    assert queries.to_list_query(request) == ListQuery(RunFilter("Order", FlowStatus.FAILED, "eu-", 55), 7)
-
-
-def test_token_continues_only_its_own_list() -> None:
-    """[SEARCH-8] A foreign or altered page token is refused."""
-    token = page_token(RunFilter("Order"), 55)
-    for altered in (token[:-4], token + "AAAA", "%%%", "\u00e9", page_token(RunFilter("Order"), 0)):
-        refusal(queries.to_list_query(pb.ListFlowsRequest(flow_type="Order", page_token=altered)), "page_token")
-    refusal(queries.to_list_query(pb.ListFlowsRequest(flow_type="Bill", page_token=token)), "page_token")
-
-
-def test_token_stays_valid_from_page_to_page() -> None:
-    """[SEARCH-8] The query of a later page makes the token of the one after it."""
-    later = RunFilter("Order", before_stream_id=55)
-    request = pb.ListFlowsRequest(flow_type="Order", page_token=page_token(later, 33))
-    assert queries.to_list_query(request) == ListQuery(RunFilter("Order", before_stream_id=33), 100)
-
-
-@pytest.mark.parametrize(("fields", "field"), [({"page_size": 1_001}, "page_size"), ({"status": "OPEN"}, "status")])
-def test_list_with_a_field_out_of_range_is_refused(fields: dict[str, Any], field: str) -> None:
-    """[ERR-A] With the allowed values."""
-    refusal(queries.to_list_query(pb.ListFlowsRequest(**fields)), field)
+# ---- pages of messages ------------------------------------------------------------------------------------------
 
 
 def test_chan_9_a_page_of_messages_is_asked_for_by_the_last_one_seen() -> None:

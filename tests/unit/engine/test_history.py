@@ -4,16 +4,14 @@ import asyncio
 
 import pytest
 
-from dexd.codec.flow_queries import AttributeQuery, HistoryQuery, ListQuery, RunKey, WatchQuery
+from dexd.codec.flow_queries import AttributeQuery, HistoryQuery, RunKey, WatchQuery
 from dexd.codec.views import HistoryEntry
 from dexd.core.config import KernelConfig
 from dexd.core.ids import FlowId, RunId
 from dexd.core.rejections import Code, Rejection
-from dexd.core.values import FlowStatus
 from dexd.engine import history
 from dexd.engine.history import HistoryReader
 from dexd.log.errors import LogFullError
-from dexd.log.event_log import RunFilter
 from dexd.log.memory_log import MemoryLog
 from dexd.log.reading import InlinePages
 from tests.unit.engine.rig import Answers, Rig, publish_command, start_command, stop_command
@@ -112,26 +110,6 @@ async def test_cancelled_watch_leaves_the_others_alone() -> None:
     leaving.cancel()
     await rig.answer(stop_command("f"))
     assert (await staying)[-1] == "FlowClosed"
-
-
-async def test_list_shows_each_execution_once_and_pages() -> None:
-    """[SEARCH-7, SEARCH-8] Newest start first; sees every write acknowledged before it."""
-    rig = Rig()
-    for name in "abc":
-        await rig.start(name)
-    await rig.answer(stop_command("b"))
-    await rig.start("b", run_id="b2", request_id="again")
-    first = await rig.read(rig.engine.reads.list_flows, ListQuery(RunFilter(), 2))
-    assert [(flow.flow_id, flow.status) for flow in first.flows] == [
-        ("b", FlowStatus.RUNNING),
-        ("c", FlowStatus.RUNNING),
-    ]
-    rest = await rig.read(rig.engine.reads.list_flows, ListQuery(RunFilter(before_stream_id=first.next_before), 2))
-    assert [(flow.flow_id, flow.status) for flow in rest.flows] == [
-        ("b", FlowStatus.CANCELED),
-        ("a", FlowStatus.RUNNING),
-    ]
-    assert rest.next_before == 0
 
 
 async def test_unreadable_log_refuses_the_reader_and_nobody_else() -> None:

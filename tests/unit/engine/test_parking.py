@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from dexd.codec.flow_queries import AttributeQuery, FlowWaitQuery, HistoryQuery, ListQuery, RunKey, StepWaitQuery
+from dexd.codec.flow_queries import AttributeQuery, FlowWaitQuery, HistoryQuery, RunKey, StepWaitQuery
+from dexd.codec.search_requests import SearchQuery
+from dexd.codec.views import summary_of_row
 from dexd.core import commands as c
 from dexd.core.events import TimerFired
 from dexd.core.ids import CallerId, FlowId, RequestId, RunId, StepExecutionId
@@ -13,7 +15,7 @@ from dexd.core.values import Condition, ConditionKind, DecisionKind, FlowStatus,
 from dexd.engine.parking_lot import Bounds
 from dexd.engine.projections import rebuild_projections
 from dexd.log.errors import LogFullError
-from dexd.log.event_log import Batch, RunFilter
+from dexd.log.event_log import Batch
 from dexd.log.memory_log import MemoryLog
 from dexd.log.parking import ChildWait, ParkedCounts, ParkingRow
 from dextools.log_verification import verify_log
@@ -195,9 +197,9 @@ async def test_arch_11_reads_leave_a_parked_run_where_it_is() -> None:
     assert await rig.read(reads.describe, RunKey(FLOW, RunId("run-f"))) == summary
     page = await rig.read(reads.history, HistoryQuery(key, 1, 100))
     assert len(page.entries) == summary.history_events == 4
-    listed = await rig.read(reads.list_flows, ListQuery(RunFilter(), 10))
-    assert [flow.flow_id for flow in listed.flows] == ["f"]
-    assert listed.flows[0].next_deadline == summary.next_deadline
+    search = SearchQuery("StepStatus = 'waiting' AND ActiveStepTypes = 'Begin'", 10, None, {})
+    found = await rig.read(rig.engine.searches.search, search)
+    assert [summary_of_row(run.listed) for run in found.page.runs] == [summary]
     assert (await rig.read(reads.attribute, AttributeQuery(key, "a"))).value is None
     assert (await rig.read(reads.wait_for_flow, FlowWaitQuery(FLOW, 0, None))).end is None
     assert in_memory(rig) == []

@@ -5,7 +5,9 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from dexd.codec.flow_queries import ListQuery, RunKey
+from dexd.codec.flow_queries import RunKey
+from dexd.codec.search_requests import SearchQuery
+from dexd.codec.views import summary_of_row
 from dexd.core.commands import FailCall
 from dexd.core.ids import FlowId, StepExecutionId
 from dexd.core.values import (
@@ -145,8 +147,8 @@ async def test_list_and_describe_agree_on_events_and_deadline() -> None:
     rig = Rig()
     await waiting(rig, TIMER_OR_NEWS)
     described = await rig.read(rig.engine.reads.describe, RunKey(FlowId("f"), None))
-    listed = await rig.read(rig.engine.reads.list_flows, ListQuery(RunFilter(), 10))
-    assert listed.flows == (described,)
+    found = await rig.read(rig.engine.searches.search, SearchQuery("", 10, None, {}))
+    assert [summary_of_row(run.listed) for run in found.page.runs] == [described]
     assert described.history_events == rig.log.last_seq
     assert described.next_deadline == BEGUN_AT + 5_000
 

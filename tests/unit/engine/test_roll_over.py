@@ -7,12 +7,20 @@ from dexd.codec.flow_queries import (
     AttributeWaitQuery,
     FlowWaitQuery,
     HistoryQuery,
-    ListQuery,
     RunKey,
     StepWaitQuery,
     WatchQuery,
 )
-from dexd.codec.views import AttributeView, AttributeWait, FlowSummary, FlowWait, HistoryEntry, StepWait
+from dexd.codec.search_requests import SearchQuery
+from dexd.codec.views import (
+    AttributeView,
+    AttributeWait,
+    FlowSummary,
+    FlowWait,
+    HistoryEntry,
+    StepWait,
+    summary_of_row,
+)
 from dexd.core import commands as c
 from dexd.core.ids import TIMEOUT_HANDLER_ID, FlowId, RequestId, RunId, StepExecutionId, StreamNumber
 from dexd.core.outcome import ContinueAsNewAccepted
@@ -31,13 +39,13 @@ from dexd.core.values import (
     WaitKind,
 )
 from dexd.log.errors import LogFullError
-from dexd.log.event_log import RunFilter, TimerRow
+from dexd.log.event_log import TimerRow
 from tests.unit.engine.rig import BEGUN_AT, Answers, Rig, publish_command, stop_command
 
 FLOW = FlowId("f")
 FIRST = RunId("run-f")
 LATEST = RunKey(FLOW, None)
-ALL_FLOWS = ListQuery(RunFilter(), 10)
+ALL_FLOWS = SearchQuery("", 10, None, {})
 
 
 async def roll(rig: Rig, request_id: str = "roll") -> RunId:
@@ -165,8 +173,8 @@ async def test_describe_and_list_show_one_row_per_execution() -> None:
         assert isinstance(summary, FlowSummary)
         assert (summary.run_id, summary.first_run_id, summary.status) == (second, FIRST, FlowStatus.RUNNING)
         assert (summary.ordinal, summary.started_at, summary.history_events) == (1, BEGUN_AT, 3)
-        page = await engine.read(reads.list_flows, ALL_FLOWS)
-        assert page.flows == (summary,)
+        found = await engine.read(engine.engine.searches.search, ALL_FLOWS)
+        assert [summary_of_row(run.listed) for run in found.page.runs] == [summary]
         old = await engine.read(reads.describe, RunKey(FLOW, FIRST))
         assert (old.run_id, old.status, old.closed_at) == (FIRST, FlowStatus.CONTINUED_AS_NEW, BEGUN_AT)
         values = [await engine.read(reads.attribute, AttributeQuery(RunKey(FLOW, run), "a")) for run in (FIRST, second)]
@@ -332,4 +340,4 @@ async def test_threshold_of_a_flow_is_honoured_by_the_whole_server() -> None:
     assert run is not None
     assert [message.value for message in run.channels["news"]] == [b"%d" % number for number in range(100)]
     assert len(rig.log.run_rows("f")) > 10
-    assert len((await rig.read(rig.engine.reads.list_flows, ALL_FLOWS)).flows) == 1
+    assert len((await rig.read(rig.engine.searches.search, ALL_FLOWS)).page.runs) == 1

@@ -24,8 +24,15 @@ def flow_document(flow: pb.FlowInfo) -> dict[str, Any]:
         "error_type": flow.error_type,
         "error_message": flow.error_message,
         "next_deadline": flow.next_deadline or None,
+        "parent_flow_id": flow.parent_flow_id or None,
         "schedule_id": flow.schedule_id or None,
     }
+
+
+def found_document(found: pb.FoundFlow) -> dict[str, Any]:
+    """One execution that a search found; a DATETIME is microseconds since the epoch."""
+    indexed = {entry.key: shown(entry.value) for entry in found.indexed}
+    return {**flow_document(found.info), "indexed_attributes": indexed}
 
 
 def blocker_document(blocker: pb.Blocker) -> dict[str, Any]:

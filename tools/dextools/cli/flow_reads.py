@@ -1,4 +1,4 @@
-"""Verbs of `dex flow` that look: list, describe, history, result."""
+"""Verbs of `dex flow` that look: list, count, describe, history, result."""
 
 import time
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from rich.table import Table
 from dexpb.v1 import flow_service_pb2 as pb
 from dextools.cli.connection import Connection
 from dextools.cli.errors import CommandError, ExitCode
-from dextools.cli.flow_documents import event_document, flow_document, result_document
+from dextools.cli.flow_documents import event_document, flow_document, found_document, result_document
 from dextools.cli.invocation import Invocation, verb
 from dextools.cli.output import text_of
 from dextools.cli.values import INT64_MAX, shown
@@ -24,12 +24,17 @@ POLL_SECONDS = 20.0
 PAGE_SIZE = 1000
 
 FlowId = Annotated[str, typer.Argument(metavar="ID", help="Flow ID.", show_default=False)]
+Query = Annotated[
+    str,
+    typer.Argument(metavar="[QUERY]", help="In the language of docs/search.md.", show_default=False),
+]
 RunId = Annotated[str, typer.Option(help="A run of the Flow other than its latest.", metavar="RUN")]
 
 
 def add_read_verbs(app: typer.Typer) -> None:
     """Register the verbs."""
     verb(app, "list")(list_flows)
+    verb(app, "count")(count_flows)
     verb(app, "describe")(describe)
     verb(app, "history")(history)
     verb(app, "result")(result)
@@ -37,24 +42,37 @@ def add_read_verbs(app: typer.Typer) -> None:
 
 def list_flows(
     call: Invocation,
-    flow_type: Annotated[str, typer.Option("--type", help="Only this Flow type.", metavar="TYPE")] = "",
-    status: Annotated[str, typer.Option(help="Only this status, e.g. RUNNING.", metavar="STATUS")] = "",
-    id_prefix: Annotated[str, typer.Option(help="Only Flow IDs that begin so.", metavar="TEXT")] = "",
+    query: Query = "",
     limit: Annotated[int, typer.Option(help="Rows at most.", min=1)] = 100,
 ) -> None:
-    """List executions, newest start first."""
-    request = pb.ListFlowsRequest(flow_type=flow_type, status=status.upper(), flow_id_prefix=id_prefix)
-    flows: list[pb.FlowInfo] = []
+    """List executions that a query finds, newest start first unless it says ORDER BY."""
+    request = pb.SearchFlowsRequest(query=query)
+    found: list[pb.FoundFlow] = []
     with call.connection() as connection:
-        while len(flows) < limit:
-            request.page_size = min(PAGE_SIZE, limit - len(flows))
-            page = connection.call(connection.flows.ListFlows, request)
-            flows.extend(page.flows)
+        while len(found) < limit:
+            request.page_size = min(PAGE_SIZE, limit - len(found))
+            page = connection.call(connection.flows.SearchFlows, request)
+            found.extend(page.flows)
             request.page_token = page.next_page_token
             if not page.next_page_token:
                 break
-    document = {"flows": [flow_document(flow) for flow in flows], "more": bool(request.page_token)}
-    call.output.answer(document, _flow_table(flows))
+    document = {"flows": [found_document(flow) for flow in found], "more": bool(request.page_token)}
+    call.output.answer(document, _flow_table([flow.info for flow in found]))
+
+
+def count_flows(
+    call: Invocation,
+    query: Query = "",
+    group_by: Annotated[
+        str, typer.Option(help="Count by Status, FlowType or StepStatus as well.", metavar="FIELD")
+    ] = "",
+) -> None:
+    """Count executions that a query finds."""
+    with call.connection() as connection:
+        request = pb.CountFlowsRequest(query=query, group_by=group_by)
+        reply = connection.call(connection.flows.CountFlows, request)
+    groups = {group.value: group.flows for group in reply.groups}
+    call.output.fields({"total": reply.total, "groups": groups}, {"total": reply.total, **groups})
 
 
 def describe(
