@@ -29,7 +29,7 @@ from dexd.core.flow.execution_folds import (
     flow_reopened,
     flow_retried,
 )
-from dexd.core.flow.failure_folds import note_failure
+from dexd.core.flow.failure_folds import back_off, note_failure
 from dexd.core.flow.state import RunState, StepExecution, StepPhase
 from dexd.core.flow.sub_flow_folds import install_sub_flows, show_sub_flows, sub_flow_closed, sub_flow_started
 from dexd.core.flow.withholding import lend, take_back
@@ -278,14 +278,7 @@ def _attempt_failed(state: RunState, step: StepExecution, event: e.WaitForFailed
         _remember_token(state, step)
     take_back(state, step)
     note_failure(step, event, at)
-    step.phase = StepPhase.BACKOFF
-    step.attempt += 1
-    step.delivery = 0
-    step.losses = 0
-    step.retry_at = event.retry_at
-    step.has_heartbeat = False
-    if event.heartbeat is not None:
-        step.heartbeat = event.heartbeat
+    back_off(step, event)
 
 
 def _begin_execute(state: RunState, step: StepExecution, at: int) -> None:
