@@ -12,6 +12,7 @@ from dexd.core.ids import TIMEOUT_HANDLER_ID
 from dexd.core.outcome import RecordedEvent
 from dexd.engine.pending_timers import timer_rows
 from dexd.log.event_log import RunRow
+from dextools.log_verification import verify_log
 from tests.simulation.chains import check_links, fold_chain, join_chains
 from tests.simulation.endings import check_counts, check_endings, check_schedule
 from tests.simulation.families import check_families, check_parents
@@ -43,6 +44,8 @@ def check_all(server: SimulatedServer, acknowledged: Sequence[Acknowledged], wor
         check_links(chain, world)
         check_history(chain, world)
     check_live_state(server, histories, world)
+    faults = verify_log(server.log, lambda _: None).faults
+    assert not faults, f"{world}: {faults[:3]} [INV-8]"
     check_parents(chains, [fold_chain(chain) for chain in chains], world)
     for told in acknowledged:
         check_acknowledged(histories, told, world)
