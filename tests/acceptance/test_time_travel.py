@@ -39,7 +39,7 @@ from dexsdk import (
     graceful_complete,
     rpc,
 )
-from dexsdk.testing import Environment, start_env
+from dexsdk.testing import Environment, start_env, start_env_sync
 from tests.acceptance.acts import Act, Play, WaitingAct
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -308,6 +308,19 @@ async def test_rpc_12_repeated_time_travel_is_applied_once() -> None:
         assert (await env.client.describe_flow("order")).run_id == forked
         with pytest.raises(RequestConflictError):
             await env.client.time_travel("order", TimeTravelOptions(**{**vars(once), "reason": "other"}))
+
+
+def test_sdk_1_blocking_client_travels_too() -> None:
+    """Same calls, same answers; a Step may be named by its class."""
+    journal = Journal()
+    with start_env_sync(Order(journal), start_at=START) as env:
+        old = env.client.start_flow(Order, "order", 7)
+        env.client.publish("order", APPROVALS, "yes")
+        env.client.wait_for_flow("order")
+        forked = env.client.time_travel("order", TimeTravelOptions(TimeTravelType.STEP_TYPE, step_type=Ship))
+        assert env.client.wait_for_flow("order").single_output(list[str]) == ["yes", "-"]
+        assert journal.keys(forked) == {"Ship-1": "order/Ship-1"}
+        assert env.client.describe_flow("order", run_id=old).status is FlowStatus.COMPLETED
 
 
 class Part(Flow[str]):
