@@ -514,7 +514,7 @@ def test_tt_6_child_that_was_asked_for_is_asked_for_by_the_fork() -> None:
 
 
 def test_sub_4_forked_child_is_still_the_child_of_its_parent() -> None:
-    """Its parent hears of the end of the forked run only."""
+    """Its parent hears of the end of the forked run only, and of no other end after that [SUB-5]."""
     key = SubFlowKey(RunId("parent"), A_1, 0)
     reach = c.ReachSubFlow(key, FLOW, SubFlowPlan(FLOW_TYPE, plan("A")), Parent(FlowId("p"), 1), None)
     before = given().after(reach)
@@ -526,6 +526,8 @@ def test_sub_4_forked_child_is_still_the_child_of_its_parent() -> None:
     assert [effect.command for effect in ended if isinstance(effect, SubmitCommand)] == [
         Like(c.NoteSubFlow, key=key, run_id=first.run_id)
     ]
+    again = travelled(before, BEGINNING, run_id=FORK_2, request_id="again").given.when(stop(request_id="s")).effects
+    assert not [effect for effect in again if isinstance(effect, SubmitCommand)]
 
 
 # ---- plans and the present ---------------------------------------------------------------------------------------
