@@ -9,6 +9,7 @@ import pytest
 
 from dexsdk import (
     Attribute,
+    AttributeIndex,
     Channel,
     Context,
     DexServiceError,
@@ -17,6 +18,7 @@ from dexsdk import (
     FlowNotFoundError,
     FlowStatus,
     HistoryEvent,
+    IndexType,
     PersistenceSchema,
     RequestConflictError,
     RPCResult,
@@ -321,6 +323,34 @@ def test_sdk_1_blocking_client_travels_too() -> None:
         assert env.client.wait_for_flow("order").single_output(list[str]) == ["yes", "-"]
         assert journal.keys(forked) == {"Ship-1": "order/Ship-1"}
         assert env.client.describe_flow("order", run_id=old).status is FlowStatus.COMPLETED
+
+
+CITY = Attribute("city", str, index=AttributeIndex(IndexType.KEYWORD))
+
+
+async def test_tt_1_search_shows_the_execution_as_the_fork_has_it() -> None:
+    """[SEARCH-7, ATTR-11] One row: RUNNING, with the index values of the point; then as it ends again."""
+    wait = WaitingAct("W", lambda context, input: Wait.until(APPROVALS.for_one()), _says)
+    play = Play(wait, uses=(CITY, APPROVALS))
+    async with start_env(play, start_at=START, auto_skip=False) as env:
+
+        async def found(query: str) -> list[FlowStatus]:
+            return [flow.status for flow in (await env.client.search_flows(query)).flows]
+
+        await env.client.start_flow(play, "f", 0)
+        await env.client.set_attribute("f", CITY, "Rome")
+        await env.advance(HOUR)
+        await env.client.set_attribute("f", CITY, "Oslo")
+        await env.client.publish("f", APPROVALS, "go")
+        await env.client.wait_for_flow("f")
+        assert await found("city = 'Oslo'") == [FlowStatus.COMPLETED]
+        point = TimeTravelOptions(
+            TimeTravelType.HISTORY_EVENT_TIME, history_event_time=START + HOUR, skip_writes_reapply=True
+        )
+        await env.client.time_travel("f", point)
+        assert await found("city = 'Oslo'") == []
+        assert await found("city = 'Rome' AND StepStatus = 'waiting'") == [FlowStatus.RUNNING]
+        assert await found("") == [FlowStatus.RUNNING]
 
 
 class Part(Flow[str]):
