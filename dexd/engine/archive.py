@@ -44,10 +44,19 @@ class DirectoryArchive:
         self._blobs = blobs
         self._release = release
         self._now = now
+        self._writing: asyncio.Future[Sequence[RunRow]] | None = None
 
     async def keep(self, flow_id: str, ordinal: int, until: int) -> Sequence[RunRow]:
         """Write the runs in a thread of its own; what is there of an earlier try is replaced."""
-        return await asyncio.to_thread(self._write, flow_id, ordinal, until, self._now())
+        self._writing = asyncio.ensure_future(asyncio.to_thread(self._write, flow_id, ordinal, until, self._now()))
+        # A thread cannot be stopped: whoever does not wait for it any more leaves it to `close`.
+        return await asyncio.shield(self._writing)
+
+    async def close(self) -> None:
+        """Wait for the file that is being written; the log must not be closed while it is read."""
+        if self._writing is not None:
+            await asyncio.wait((self._writing,))
+            self._writing.exception()
 
     def _write(self, flow_id: str, ordinal: int, until: int, now: int) -> Sequence[RunRow]:
         rows = [row for row in runs_of_execution(self._log, flow_id, ordinal) if 0 < row.closed_at <= until]

@@ -58,6 +58,10 @@ class Archive(Protocol):
         """
         ...
 
+    async def close(self) -> None:
+        """Return when nothing is read or written any more."""
+        ...
+
 
 class RetentionStatus:
     """What was done so far, for metrics and inspection."""
@@ -123,6 +127,8 @@ class Retention:
         if self._sweep is not None:
             self._sweep.cancel()
             await asyncio.wait((self._sweep,))
+        if self._archive is not None:
+            await self._archive.close()
 
     async def settled(self) -> None:
         """Return when no sweep is under way."""

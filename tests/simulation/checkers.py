@@ -230,6 +230,9 @@ def check_acknowledged(histories: dict[int, list[RecordedEvent]], told: Acknowle
         runs.setdefault(state.flow_id, []).append(state)
     check_endings(runs, told, world)
     check_families(runs, told, world)
-    check_travels(runs, told, world)
+    all_runs: dict[str, list[RunState]] = {}
+    for state in map(fold, histories.values()):
+        all_runs.setdefault(state.flow_id, []).append(state)
+    check_travels(all_runs, told, world)
     for flow_id in told.kept:
         check_takes(runs[flow_id][-1], told, f"{world}: {flow_id}")

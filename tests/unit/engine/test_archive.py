@@ -1,6 +1,9 @@
 """The archive writes executions as files before they are removed [KEEP-2]."""
 
+import asyncio
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -8,9 +11,12 @@ from dexd.blobs.memory_store import MemoryBlobStore
 from dexd.codec.export_lines import BlobLine, read_executions
 from dexd.engine.archive import DirectoryArchive, file_name
 from dexd.log.event_log import RunRow, StoredEvent
+from dexd.log.memory_log import MemoryLog
 from tests.unit.engine.rig import Rig, start_command, stop_command
 
 LATER = 10**9
+WAIT_S = 20
+"""Longer than any machine takes; nothing waits for it to pass."""
 
 
 async def archived(rig: Rig, directory: Path, flow_id: str, ordinal: int = 1, until: int = LATER) -> list[str]:
@@ -49,6 +55,39 @@ async def test_keep_2_only_what_is_due_of_one_execution_is_written(tmp_path: Pat
     assert await archived(rig, tmp_path, "a", ordinal=2) == []
     assert await archived(rig, tmp_path, "unknown") == []
     assert await archived(rig, tmp_path, "a", until=closed_at) == ["run-a"]
+
+
+class SlowLog(MemoryLog):
+    """Does not answer a reader of streams before it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = Event()
+
+    def read_stream(
+        self, stream_id: int, from_version: int, limit: int, types: Iterable[str] = ()
+    ) -> Sequence[StoredEvent]:
+        assert self.may_answer.wait(WAIT_S)
+        return super().read_stream(stream_id, from_version, limit, types)
+
+
+async def test_keep_2_archive_closes_when_nothing_is_written_any_more(tmp_path: Path) -> None:
+    """[KEEP-2, DRAIN-4] Although whoever asked for it has gone; the log may be closed then."""
+    log = SlowLog()
+    rig = Rig(log)
+    await rig.start("a")
+    await rig.answer(stop_command("a"))
+    archive = DirectoryArchive(tmp_path, log, MemoryBlobStore(), release="1.0", now=rig.clock.now)
+    await archive.close()
+    keeping = asyncio.ensure_future(archive.keep("a", 1, LATER))
+    await rig.decided()
+    keeping.cancel()
+    closing = asyncio.ensure_future(archive.close())
+    await rig.decided()
+    assert (keeping.cancelled(), closing.done()) == (True, False)
+    log.may_answer.set()
+    await closing
+    assert events_of(tmp_path / file_name(log.run_rows("a")))
 
 
 async def test_keep_2_archive_that_cannot_be_written_says_so(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ class Cellar:
         self.log = rig.log
         self.kept: list[list[str]] = []
         self.refused: set[str] = set()
+        self.is_closed = False
         self.error: Exception = OSError("no room")
 
     async def keep(self, flow_id: str, ordinal: int, until: int) -> Sequence[RunRow]:
@@ -41,6 +42,9 @@ class Cellar:
         rows = [row for row in self.log.run_rows(flow_id) if row.ordinal == ordinal and 0 < row.closed_at <= until]
         self.kept.append([row.run_id for row in rows])
         return rows[::-1]
+
+    async def close(self) -> None:
+        self.is_closed = True
 
 
 class Keeper:
@@ -192,10 +196,13 @@ async def test_keep_1_refused_commit_takes_nothing_away() -> None:
 
 
 async def test_keep_1_stopped_keeper_removes_nothing() -> None:
-    keeper = Keeper()
+    rig = Rig()
+    cellar = Cellar(rig)
+    keeper = Keeper(rig, cellar)
     await keeper.end("a")
     await keeper.retention.stop()
     await keeper.retention.stop()
+    assert cellar.is_closed
     await keeper.advance(20_000)
     assert keeper.flow_ids == ["a"]
 
