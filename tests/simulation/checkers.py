@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from itertools import pairwise
 
-from dexd.codec.event_codec import from_stored
+from dexd.codec.event_codec import from_stored, is_of_run
 from dexd.core import events as e
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.state import RunState
@@ -18,6 +18,7 @@ from tests.simulation.endings import check_counts, check_endings, check_schedule
 from tests.simulation.families import check_families, check_parents
 from tests.simulation.requests import Acknowledged
 from tests.simulation.retention import KeptLog
+from tests.simulation.schedules import check_schedules
 from tests.simulation.server import SimulatedServer
 from tests.simulation.travels import check_travels
 from tests.simulation.vaults import check_takes, check_vault
@@ -47,6 +48,7 @@ def check_all(server: SimulatedServer, acknowledged: Sequence[Acknowledged], wor
     faults = verify_log(server.log, lambda _: None).faults
     assert not faults, f"{world}: {faults[:3]} [INV-8]"
     check_parents(chains, [fold_chain(chain) for chain in chains], world)
+    check_schedules(server.log.everything, world)
     for told in acknowledged:
         check_acknowledged(histories, told, world)
 
@@ -54,7 +56,7 @@ def check_all(server: SimulatedServer, acknowledged: Sequence[Acknowledged], wor
 def read_histories(log: KeptLog) -> dict[int, list[RecordedEvent]]:
     """Every stream's events, in order, removed ones too."""
     histories: dict[int, list[RecordedEvent]] = {}
-    for stored in log.everything:
+    for stored in filter(is_of_run, log.everything):
         histories.setdefault(stored.stream_id, []).append(from_stored(stored))
     return histories
 

@@ -10,6 +10,7 @@ from tests.simulation.answers import value
 from tests.simulation.families import drive_family
 from tests.simulation.faults import Faults
 from tests.simulation.requests import Acknowledged, Requests, start_plan
+from tests.simulation.schedules import drive_schedule
 from tests.simulation.server import SimulatedServer
 from tests.simulation.travels import drive_traveller, wander
 from tests.simulation.vaults import drive_vault
@@ -40,6 +41,7 @@ class SimulatedClient:
             self._family,
             self._vault,
             self._traveller,
+            self._schedule,
         ]
         drives = []
         for index in range(flows):
@@ -52,6 +54,9 @@ class SimulatedClient:
         delay_ms = self._random.choice([0, 0, 700, 9_000])
         await self._requests.start(flow_id, "Chain", self._random.randint(0, 12), FlowTerms(start_delay_ms=delay_ms))
         await wander(self._requests, self._random, flow_id)
+
+    async def _schedule(self, flow_id: str) -> None:
+        await drive_schedule(self._requests, self._random, flow_id)
 
     async def _race(self, flow_id: str) -> None:
         await self._requests.start(flow_id, "Race", self._random.randint(1, 8))

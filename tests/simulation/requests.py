@@ -14,6 +14,7 @@ from dexd.core.forks.selectors import Selector
 from dexd.core.ids import CallerId, FlowId, RequestId, RunId
 from dexd.core.outcome import PublishAccepted, Reply, StartFlowAccepted, StopFlowResult, TimeTravelAccepted
 from dexd.core.rejections import Code, Rejection
+from dexd.core.schedules.commands import ScheduleCommand
 from dexd.core.terms import FlowTerms
 from dexd.core.values import FlowStatus, StepPlan, StopType
 from dexd.engine.engine import Engine
@@ -23,7 +24,7 @@ from tests.simulation.answers import value
 from tests.simulation.faults import Faults
 from tests.simulation.server import SimulatedServer
 
-Request: TypeAlias = StartFlow | PublishMessages | SetAttribute | StopFlow | TimeTravelQuery
+Request: TypeAlias = StartFlow | PublishMessages | SetAttribute | StopFlow | TimeTravelQuery | ScheduleCommand
 
 PATIENCE_SECONDS = 8.0
 """How long a client waits for a reply before it repeats the request."""
@@ -206,6 +207,13 @@ class Requests:
                 return answer
             await asyncio.sleep(0.5)
         return None
+
+    async def drive(self, make: Callable[[RequestId], ScheduleCommand]) -> None:
+        """Command something about a schedule, which must be accepted."""
+        request_id = self._new_request()
+        reply = await self._insist(lambda: make(request_id))
+        if isinstance(reply, Rejection):
+            raise AssertionError(f"{make(request_id)} was refused: {reply}")
 
     async def _insist(self, make: Callable[[], Request]) -> Reply | Rejection:
         """Send the request until it is answered; the request ID makes the repeats harmless [GEN-8]."""
