@@ -12,6 +12,8 @@ from dexsdk.async_client import AsyncClient
 from dexsdk.attribute import AnyAttribute, Attribute, AttributeLock, AttributeMap
 from dexsdk.attribute_index import AttributeIndex, IndexType
 from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
+from dexsdk.batch import Batch
+from dexsdk.batch_results import BatchInfo
 from dexsdk.blob_cache import BlobCache, BlobCacheConfig, open_blob_cache
 from dexsdk.channel import AnyChannel, Channel, ChannelMap
 from dexsdk.client import Client
@@ -120,6 +122,8 @@ __all__ = [
     "AttributeLock",
     "AttributeMap",
     "AttributeMatch",
+    "Batch",
+    "BatchInfo",
     "BlobCache",
     "BlobCacheConfig",
     "Blocker",

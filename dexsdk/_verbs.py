@@ -124,7 +124,7 @@ class Verbs:
         self._start_heads = StartHeads()
         self._id_prefix = id_prefix or secrets.token_hex(12)
         self._id_numbers = itertools.count(1)
-        self.schedules = ScheduleVerbs(registry, self._start_heads, self._request_id)
+        self.schedules = ScheduleVerbs(registry, self._start_heads, self.request_id)
         """Those about schedules."""
 
     def start_flow(self, flow: Any, flow_id: str, value: Any, options: StartFlowOptions | None) -> Conversation[str]:
@@ -133,7 +133,7 @@ class Verbs:
         options = options or _START_DEFAULTS
         message = pb.StartFlowRequest(
             flow_id=check_owned_name(flow_id, "Flow ID"),
-            request_id=self._request_id(options.request_id),
+            request_id=self.request_id(options.request_id),
             input=registered.encode_start_input(value),
             id_reuse_policy=_REUSE_POLICY[options.id_reuse_policy],
             options=None if options is _START_DEFAULTS else to_start_options(registered, options),
@@ -165,7 +165,7 @@ class Verbs:
             run_id=guard.get("run_id") or "",
             name=rpc.name,
             input=encode_rpc_input(rpc, arguments),
-            request_id=self._request_id(guard.get("request_id")),
+            request_id=self.request_id(guard.get("request_id")),
             timeout_ms=timeout_ms,
             locks=rpc.handler.locks,
             is_transactional=rpc.handler.is_transactional,
@@ -197,23 +197,27 @@ class Verbs:
         **guard: Unpack[WriteGuard],
     ) -> Conversation[None]:
         """See Client.set_attribute; the arguments are an instance key for a map, and the value."""
+        message = self.attribute_write(attribute, arguments)
+        message.flow_id = check_name(flow_id, "Flow ID")
+        message.run_id = guard.get("run_id") or ""
+        message.request_id = self.request_id(guard.get("request_id"))
+        return ask_carrying(
+            message, lambda body: Request("set_attribute", "SetAttribute", body, replies.to_nothing, flow_id)
+        )
+
+    def attribute_write(self, attribute: AnyAttribute, arguments: Sequence[Any]) -> pb.SetAttributeRequest:
+        """Give what is written to which Attribute, without Flow and request ID."""
         if not arguments:
             raise ValueError(f"set_attribute of {attribute.name!r} needs a value")
         *instance, value = arguments
         key = key_of(attribute, *instance)
         codec = self._registry.codec_of(attribute)
-        message = pb.SetAttributeRequest(
-            flow_id=check_name(flow_id, "Flow ID"),
-            run_id=guard.get("run_id") or "",
+        return pb.SetAttributeRequest(
             key=key,
             value=None if value is None else encode_value(codec, value, f"set_attribute, Attribute {key!r}"),
-            request_id=self._request_id(guard.get("request_id")),
             indexed=to_index_writes(
                 self._registry.index_writes(attribute, value, f"set_attribute, Attribute {attribute.name!r}")
             ),
-        )
-        return ask_carrying(
-            message, lambda body: Request("set_attribute", "SetAttribute", body, replies.to_nothing, flow_id)
         )
 
     def publish(
@@ -224,16 +228,18 @@ class Verbs:
         **guard: Unpack[WriteGuard],
     ) -> Conversation[None]:
         """See Client.publish; the arguments are an instance key for a map, and the messages."""
+        message = self.publication(channel, arguments)
+        message.flow_id = check_name(flow_id, "Flow ID")
+        message.run_id = guard.get("run_id") or ""
+        message.request_id = self.request_id(guard.get("request_id"))
+        return ask_carrying(message, lambda body: Request("publish", "Publish", body, replies.to_nothing, flow_id))
+
+    def publication(self, channel: AnyChannel, arguments: Sequence[Any]) -> pb.PublishRequest:
+        """Give what is published to which Channel, without Flow and request ID."""
         codec = self._registry.codec_of(channel)
         key, values = split_messages(channel, arguments)
-        message = pb.PublishRequest(
-            flow_id=check_name(flow_id, "Flow ID"),
-            run_id=guard.get("run_id") or "",
-            channel=key,
-            values=[encode_value(codec, value, f"publish, Channel {channel.name!r}") for value in values],
-            request_id=self._request_id(guard.get("request_id")),
-        )
-        return ask_carrying(message, lambda body: Request("publish", "Publish", body, replies.to_nothing, flow_id))
+        encoded = [encode_value(codec, value, f"publish, Channel {channel.name!r}") for value in values]
+        return pb.PublishRequest(channel=key, values=encoded)
 
     def list_channel_messages(
         self, flow_id: str, channel: AnyChannel, instance: Sequence[str]
@@ -279,7 +285,7 @@ class Verbs:
             flow_id=check_name(flow_id, "Flow ID"),
             channel=channel_key(channel, *instance),
             message_id=check_name(message_id, "message ID"),
-            request_id=self._request_id(request_id),
+            request_id=self.request_id(request_id),
         )
         body = message.SerializeToString()
         return ask(Request("delete_channel_message", "DeleteChannelMessage", body, replies.to_nothing, flow_id))
@@ -291,14 +297,14 @@ class Verbs:
             step_execution_id=self._registry.step_execution_id(step),
             condition_id=timer.condition_id or "",
             condition_index=timer.index or 0,
-            request_id=self._request_id(None),
+            request_id=self.request_id(None),
         )
         return ask(Request("skip_timer", "SkipTimer", message.SerializeToString(), replies.to_skip_outcome, flow_id))
 
     def update_flow_config(self, flow_id: str, config: FlowConfig) -> Conversation[None]:
         """See Client.update_flow_config."""
         message = pb.UpdateFlowConfigRequest(
-            flow_id=check_name(flow_id, "Flow ID"), config=config.to_message(), request_id=self._request_id(None)
+            flow_id=check_name(flow_id, "Flow ID"), config=config.to_message(), request_id=self.request_id(None)
         )
         body = message.SerializeToString()
         return ask(Request("update_flow_config", "UpdateFlowConfig", body, replies.to_nothing, flow_id))
@@ -306,7 +312,7 @@ class Verbs:
     def trigger_continue_as_new(self, flow_id: str) -> Conversation[None]:
         """See Client.trigger_continue_as_new."""
         message = pb.TriggerContinueAsNewRequest(
-            flow_id=check_name(flow_id, "Flow ID"), request_id=self._request_id(None)
+            flow_id=check_name(flow_id, "Flow ID"), request_id=self.request_id(None)
         )
         body = message.SerializeToString()
         return ask(Request("trigger_continue_as_new", "TriggerContinueAsNew", body, replies.to_nothing, flow_id))
@@ -314,19 +320,22 @@ class Verbs:
     def stop_flow(self, flow_id: str, options: StopFlowOptions | None) -> Conversation[StopResult]:
         """See Client.stop_flow."""
         options = options or StopFlowOptions()
-        message = pb.StopFlowRequest(
-            flow_id=check_name(flow_id, "Flow ID"),
-            type=_STOP_TYPE[options.type],
-            reason=options.reason or "",
-            request_id=self._request_id(options.request_id),
-        )
+        message = stop_request(options)
+        message.flow_id = check_name(flow_id, "Flow ID")
+        message.request_id = self.request_id(options.request_id)
         return ask(Request("stop_flow", "StopFlow", message.SerializeToString(), replies.to_stop_result, flow_id))
 
     def time_travel(self, flow_id: str, options: TimeTravelOptions) -> Conversation[str]:
         """See Client.time_travel."""
+        message = self.travel(options)
+        message.flow_id = check_name(flow_id, "Flow ID")
+        message.request_id = self.request_id(options.request_id)
+        return ask(Request("time_travel", "TimeTravel", message.SerializeToString(), replies.to_forked_run_id, flow_id))
+
+    def travel(self, options: TimeTravelOptions) -> pb.TimeTravelRequest:
+        """Give to which point, without Flow and request ID."""
         at, step = options.history_event_time, options.step_execution_id
-        message = pb.TimeTravelRequest(
-            flow_id=check_name(flow_id, "Flow ID"),
+        return pb.TimeTravelRequest(
             type=_TIME_TRAVEL_TYPE[options.type],
             history_event_time=None if at is None else to_instant_ms(at, "history_event_time"),
             step_type=None if options.step_type is None else self._registry.step_type_of(options.step_type),
@@ -334,9 +343,7 @@ class Verbs:
             step_method=None if options.step_method is None else _STEP_METHOD[options.step_method],
             reason=options.reason or "",
             skip_writes_reapply=options.skip_writes_reapply,
-            request_id=self._request_id(options.request_id),
         )
-        return ask(Request("time_travel", "TimeTravel", message.SerializeToString(), replies.to_forked_run_id, flow_id))
 
     def describe_flow(self, flow_id: str, *, run_id: str | None) -> Conversation[FlowInfo]:
         """See Client.describe_flow."""
@@ -359,17 +366,21 @@ class Verbs:
         if not 1 <= page_size <= PAGE_SIZE_MAX:
             raise ValueError(f"page_size is {page_size}, allowed are 1 to {PAGE_SIZE_MAX}")
         message = pb.SearchFlowsRequest(
-            query=_checked_query(query),
+            query=checked_query(query),
             page_size=page_size,
             page_token=next_page_token,
             index_keys=to_index_keys(self._registry.index_keys),
         )
         return ask(Request("search_flows", "SearchFlows", message.SerializeToString(), to_page))
 
+    def index_keys(self) -> list[pb.IndexKey]:
+        """Give the index keys that the registry knows, for the server to know them too [SEARCH-3]."""
+        return to_index_keys(self._registry.index_keys)
+
     def count_flows(self, query: str, group_by: str | None) -> Conversation[FlowCount]:
         """See Client.count_flows."""
         message = pb.CountFlowsRequest(
-            query=_checked_query(query),
+            query=checked_query(query),
             group_by=group_by or "",
             index_keys=to_index_keys(self._registry.index_keys),
         )
@@ -492,7 +503,7 @@ class Verbs:
                 raise answer.to_error("health_check")
             yield Pause(HEALTH_RETRY_S)
 
-    def _request_id(self, chosen: str | None) -> str:
+    def request_id(self, chosen: str | None) -> str:
         """Give the caller's request ID, or one that nobody else has.
 
         Random bits are drawn once per client: a system call each time would cost as much as the rest of the request.
@@ -517,7 +528,7 @@ def _attribute_value(body: bytes) -> bytes | None:
     return reply.value if reply.HasField("value") else None
 
 
-def _checked_query(query: str) -> str:
+def checked_query(query: str) -> str:
     """Let no text that cannot travel become another error than the one of a bad query."""
     try:
         query.encode()
@@ -529,6 +540,11 @@ def _checked_query(query: str) -> str:
             metadata={"position": str(error.start)},
         ) from error
     return query
+
+
+def stop_request(options: StopFlowOptions) -> pb.StopFlowRequest:
+    """Give how a Flow is stopped, without Flow and request ID."""
+    return pb.StopFlowRequest(type=_STOP_TYPE[options.type], reason=options.reason or "")
 
 
 def encode_rpc_input(rpc: RegisteredRpc, arguments: Sequence[Any]) -> bytes:

@@ -9,6 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
+from dexsdk._batch_verbs import BatchVerbs
 from dexsdk._blob_transfer import GrpcBlobTransfer, new_session_key
 from dexsdk._blobs import Blobs
 from dexsdk._callers import BlockingCaller
@@ -23,6 +24,7 @@ from dexsdk._server_channel import ServerChannel
 from dexsdk._verbs import RpcGuard, Verbs, WriteGuard, checked_event_id
 from dexsdk.attribute import Attribute, AttributeMap
 from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
+from dexsdk.batch import Batch
 from dexsdk.blob_cache import BlobCache
 from dexsdk.channel import Channel, ChannelMap
 from dexsdk.connection import ClientOptions
@@ -80,6 +82,8 @@ class Client:
         blobs = Blobs(GrpcBlobTransfer(open_channel, BUDGET_S), blob_cache)
         self._caller: BlockingCarrier = BlockingCaller(channel, blobs)
         self._verbs = Verbs(registry, load_later=blobs.load)
+        self.batch = Batch(self._caller, BatchVerbs(self._verbs))
+        """Operations over all Flows that a query finds."""
 
     def __enter__(self) -> Self:
         return self

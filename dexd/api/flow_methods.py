@@ -15,6 +15,7 @@ from dexd.api.flow_types import FlowTypeDirectory
 from dexd.api.references import References
 from dexd.api.schedule_methods import Method, Read, Write, schedule_methods
 from dexd.api.status import internal_error
+from dexd.codec import batch_requests as batches
 from dexd.codec import flow_queries as queries
 from dexd.codec import flow_replies as replies
 from dexd.codec import flow_requests as requests
@@ -143,6 +144,15 @@ class FlowMethods:
             "TimeTravel": Method(
                 pb.TimeTravelRequest, self._to_time_travel, self._engine.time_travels.begin, replies.from_reply
             ),
+            "CreateBatch": Method(
+                pb.CreateBatchRequest,
+                _with_id(batches.to_batch_query),
+                self._engine.batch_jobs.create,
+                batches.from_batch,
+            ),
+            "CancelBatch": Method(
+                pb.CancelBatchRequest, batches.to_cancel_job, self._engine.batch_jobs.cancel, batches.from_batch
+            ),
             "InvokeRpc": Method(pb.InvokeRpcRequest, self._to_invoke_rpc, self._engine.invoke, replies.from_rpc_output),
         }
 
@@ -166,6 +176,15 @@ class FlowMethods:
             ),
             "ListChannelMessages": Method(
                 pb.ListChannelMessagesRequest, queries.to_messages_query, reads.messages, replies.from_messages
+            ),
+            "DescribeBatch": Method(
+                pb.DescribeBatchRequest, batches.to_job_id, self._engine.batch_jobs.describe, batches.from_batch
+            ),
+            "ListBatches": Method(
+                pb.ListBatchesRequest,
+                batches.to_batch_list_query,
+                self._engine.batch_jobs.list,
+                batches.from_batch_page,
             ),
             "GetHistory": Method(pb.GetHistoryRequest, queries.to_history_query, reads.history, replies.from_history),
             "SearchFlows": Method(pb.SearchFlowsRequest, to_search, self._search_flows, _itself),

@@ -142,6 +142,11 @@ ERROR_TABLE: Final[Mapping[Code, ErrorRow]] = {
         "The Wait of the Step execution has no Timer with that condition ID or index.",
         "Use a condition ID or an index from 0 among the Timers of the Wait, as shown in the Flow's history.",
     ),
+    Code.BATCH_NOT_FOUND: ErrorRow(
+        _S.NOT_FOUND,
+        "There is no batch job of that ID.",
+        "Check the ID with `dex flow batch list`.",
+    ),
     Code.SCHEDULE_NOT_FOUND: ErrorRow(
         _S.NOT_FOUND,
         "No schedule of that ID exists, or it was deleted.",

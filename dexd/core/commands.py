@@ -18,6 +18,7 @@ from dexd.core.ids import (
     WorkerId,
 )
 from dexd.core.index_values import IndexWrite
+from dexd.core.jobs.commands import JobCommand, JobStep
 from dexd.core.rejections import Rejection
 from dexd.core.schedules.commands import OccurrenceCommand, ProvideFires, ScheduleCommand
 from dexd.core.start_command import StartFlow as StartFlow  # noqa: PLC0414 - read from here like all others
@@ -328,6 +329,7 @@ ClientCommand: TypeAlias = (
     | ScheduleCommand
     | ContinueAsNew
     | TimeTravel
+    | JobCommand
 )
 WorkerCommand: TypeAlias = (
     OpenSession
@@ -353,7 +355,7 @@ class DrainWorker(msgspec.Struct, frozen=True, gc=False):
     is_undo: bool = False
 
 
-RunCommand: TypeAlias = ReachSubFlow | NoteSubFlow | OccurrenceCommand
+RunCommand: TypeAlias = ReachSubFlow | NoteSubFlow | OccurrenceCommand | JobStep
 ShellCommand: TypeAlias = Tick | BeginServing | BeginShutdown | ProvideFires
 OperatorCommand: TypeAlias = DrainWorker
 Command: TypeAlias = ClientCommand | WorkerCommand | OperatorCommand | RunCommand | ShellCommand

@@ -10,6 +10,7 @@ import msgspec
 
 from dexd.core.commands import RunCommand
 from dexd.core.ids import CallerId, FlowId, RunId, SessionId, StreamNumber
+from dexd.core.jobs.commands import ReachTarget
 from dexd.core.rejections import Rejection
 from dexd.core.values import ConditionResult, Message, RecoveryError, Token
 
@@ -153,6 +154,15 @@ class SubmitCommand(msgspec.Struct, frozen=True, gc=False):
     command: RunCommand
 
 
+class TravelTarget(msgspec.Struct, frozen=True, gc=False):
+    """Take a batch job's target back in time, which the shell prepares from the log; it submits NoteTarget then.
+
+    After a crash the job asks for it again, under the same request ID.
+    """
+
+    reach: ReachTarget
+
+
 SessionEffect: TypeAlias = (
     WelcomeSession
     | EndSession
@@ -166,4 +176,4 @@ SessionEffect: TypeAlias = (
     | DeliverPart
     | SendPing
 )
-Effect: TypeAlias = SessionEffect | AnswerRpc | SubmitCommand
+Effect: TypeAlias = SessionEffect | AnswerRpc | SubmitCommand | TravelTarget

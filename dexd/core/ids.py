@@ -28,6 +28,8 @@ QueueName = NewType("QueueName", str)
 """A Flow type, or an app worker ID."""
 CallerId = NewType("CallerId", int)
 """Number of a client call that waits in this server process for an answer."""
+JobId = NewType("JobId", str)
+"""Names a batch job; made from its request ID."""
 
 TIMEOUT_HANDLER = "sys:timeout_handler"
 """Step type under which `handle_timeout` runs; workers whose Flow has it announce it [TIME-3]."""

@@ -16,8 +16,10 @@ from dexd.core.flow.settlement import decide_conditions, waits_to_try
 from dexd.core.flow.state import RunState, StepPhase
 from dexd.core.forks.time_travels import TimeTravels
 from dexd.core.ids import FlowId, RunId, StepExecutionId, StreamId
+from dexd.core.jobs.desk import JobDesk
+from dexd.core.jobs.state import JobState
 from dexd.core.look_ups import LookUps
-from dexd.core.matching.deadline_keys import DeadlineKey, FireDue, HeartbeatDue, HoldDue, PingDue
+from dexd.core.matching.deadline_keys import DeadlineKey, FireDue, HeartbeatDue, HoldDue, PingDue, TurnDue
 from dexd.core.matching.deliveries import Deliveries
 from dexd.core.matching.dispatcher import Dispatcher
 from dexd.core.matching.rpc_desk import RpcDesk
@@ -49,10 +51,13 @@ class Kernel:
         self._starts = Starts(self._runs, self._dispatcher, stream_ids)
         self._sub_flows = SubFlowDesk(self._runs, self._starts)
         self._schedules = ScheduleDesk(self._runs, self._starts, self._dispatcher.deadlines, stream_ids)
+        self._jobs = JobDesk(
+            self._runs, self._dispatcher.deadlines, stream_ids, lambda turn, call: self._routes[type(call)](turn, call)
+        )
         self._deliveries = Deliveries(self._dispatcher, self._rpcs, self._sub_flows)
         self._workforce = Workforce(self._dispatcher, self._deliveries)
         self._parking = Parking(self._runs, self._dispatcher, self._rpcs, self._starts, self._sub_flows)
-        self._look_ups = LookUps(self._runs, self._schedules)
+        self._look_ups = LookUps(self._runs, self._schedules, self._jobs)
         self._roll_overs = RollOvers(self._starts, self._dispatcher, self._rpcs)
         self._long_from = config.rollover_events or NEVER
         self._routes: dict[type[c.Command], Route] = {
@@ -61,6 +66,7 @@ class Kernel:
             **self._sub_flows.routes(),
             **self._schedules.routes(),
             **TimeTravels(self._runs, self._starts, self._dispatcher, self._rpcs, self._sub_flows).routes(),
+            **self._jobs.routes(),
             c.Tick: _tick,
             c.BeginServing: self._begin_serving,
             c.BeginShutdown: self._begin_shutdown,
@@ -131,7 +137,10 @@ class Kernel:
 
     def adopt_stream(self, state: StreamState) -> None:
         """Take over a stream that is not a run's: any before `BeginServing`, one that is closed later."""
-        self._schedules.adopt(state)
+        if isinstance(state, JobState):
+            self._jobs.adopt(state)
+        else:
+            self._schedules.adopt(state)
 
     def note_ordinal(self, flow_id: FlowId, ordinal: int) -> None:
         """Tell the last ordinal of a Flow ID that the log has no run of, before the command that starts it [ID-10]."""
@@ -166,7 +175,12 @@ class Kernel:
 
     def stream(self, stream_id: StreamId) -> StreamState:
         """A stream in memory that is not a run's. Not to be changed."""
-        return self._schedules.of_stream(stream_id)
+        return self._jobs.of_stream(stream_id) or self._schedules.of_stream(stream_id)
+
+    @property
+    def jobs(self) -> JobDesk:
+        """Batch jobs, for inspection. Not to be changed."""
+        return self._jobs
 
     @property
     def schedules(self) -> ScheduleDesk:
@@ -262,6 +276,8 @@ class Kernel:
             self._workforce.ping_due(turn, key.session_id)
         elif isinstance(key, HoldDue):
             self._workforce.hold_due(turn, key.worker_id)
+        elif isinstance(key, TurnDue):
+            self._jobs.turn_due(turn, key.stream_id)
         elif isinstance(key, HeartbeatDue):
             self._deliveries.heartbeat_due(turn, self._dispatcher.calls[key.call_key])
         elif isinstance(key, FireDue):
@@ -297,6 +313,7 @@ class Kernel:
             self._dispatcher.locks.adopt(run)
             turn.touch_all(run)
         self._schedules.resume_all(turn)
+        self._jobs.resume_all(turn)
         return None
 
     def _begin_shutdown(self, turn: Turn, command: c.BeginShutdown) -> Answer:

@@ -6,6 +6,8 @@ from typing import Any, Protocol, TypeAlias
 from dexd.core import commands as c
 from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, RunId
+from dexd.core.jobs import commands as jc
+from dexd.core.jobs.desk import JobDesk
 from dexd.core.runs import Runs
 from dexd.core.schedules import commands as sc
 from dexd.core.schedules.desk import ScheduleDesk
@@ -24,10 +26,11 @@ class _OfFlow(Protocol):
 class LookUps:
     """One look at a table per command: most name nothing that could be anywhere but in memory."""
 
-    __slots__ = ("_runs", "_schedules", "_ways")
+    __slots__ = ("_jobs", "_runs", "_schedules", "_ways")
 
-    def __init__(self, runs: Runs, schedules: ScheduleDesk) -> None:
+    def __init__(self, runs: Runs, schedules: ScheduleDesk, jobs: JobDesk) -> None:
         self._runs = runs
+        self._jobs = jobs
         self._schedules = schedules
         self._ways: dict[type[c.Command], Way] = {
             c.CompleteCall: self._of_result,
@@ -37,6 +40,9 @@ class LookUps:
             c.ReachSubFlow: self._of_child,
             c.NoteSubFlow: self._of_parent,
             sc.ReachOccurrence: self._of_occurrence,
+            jc.CreateJob: self._of_job,
+            jc.CancelJob: self._of_job,
+            jc.ReachTarget: lambda command: command,
             **dict.fromkeys(_OF_A_FLOW, self._of_flow),
             **dict.fromkeys(_OF_A_SCHEDULE, self._of_schedule),
         }
@@ -84,6 +90,10 @@ class LookUps:
 
     def _of_occurrence(self, command: sc.ReachOccurrence) -> c.StartFlow | None:
         return self._of_start(command.start)
+
+    def _of_job(self, command: jc.CreateJob | jc.CancelJob) -> StreamRef | None:
+        is_known = self._jobs.get(command.job_id) is not None
+        return None if is_known else StreamRef(StreamKind.JOB, command.job_id)
 
     def _of_schedule(self, command: sc.ScheduleCommand) -> StreamRef | FiresRef | None:
         """One that was deleted may be asked about again; of the others, the fires that are due come first."""

@@ -6,7 +6,8 @@ import msgspec
 
 from dexd.core.effects import Effect
 from dexd.core.events import Event
-from dexd.core.ids import RequestId, RunId, StreamId
+from dexd.core.ids import JobId, RequestId, RunId, StreamId
+from dexd.core.jobs.events import JobEvent
 from dexd.core.rejections import Rejection
 from dexd.core.schedules.events import ScheduleEvent
 from dexd.core.values import FlowStatus, SkipOutcome
@@ -22,7 +23,7 @@ class RecordedEvent(msgspec.Struct, frozen=True, gc=False):
     event: Event
 
 
-StreamEvent: TypeAlias = ScheduleEvent
+StreamEvent: TypeAlias = ScheduleEvent | JobEvent
 """An event of a stream that is not a run's; see `dexd.core.streams`."""
 
 
@@ -107,6 +108,12 @@ class ForkOutdated(msgspec.Struct, frozen=True, gc=False):
     """Nothing was done: the Flow has changed since the fork was prepared. No client sees this."""
 
 
+class JobAccepted(msgspec.Struct, frozen=True, gc=False):
+    """The batch job is in the log."""
+
+    job_id: JobId
+
+
 class WorkerDrained(msgspec.Struct, frozen=True, gc=False):
     """What the worker still runs; it finishes that."""
 
@@ -126,7 +133,7 @@ FlowReply: TypeAlias = (
     | TimeTravelAccepted
 )
 ScheduleReply: TypeAlias = ScheduleAccepted | OccurrenceAccepted | BackfillAccepted
-Reply: TypeAlias = FlowReply | ScheduleReply | ForkOutdated | WorkerDrained
+Reply: TypeAlias = FlowReply | ScheduleReply | JobAccepted | ForkOutdated | WorkerDrained
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):

@@ -59,6 +59,8 @@ class Code(StrEnum):
     """No retained run has such a point; metadata names the oldest reachable instant [TT-3]."""
     TIME_TRAVEL_OUTRUN = "TIME_TRAVEL_OUTRUN"
     """The Flow got new external writes faster than they could be read; try again later."""
+    BATCH_NOT_FOUND = "BATCH_NOT_FOUND"
+    """There is no batch job of that ID [BATCH-1]."""
     PROTOCOL_MISMATCH = "PROTOCOL_MISMATCH"
     """The protocol version intervals of worker and server do not meet [WIRE-4]."""
     PROTOCOL_VIOLATION = "PROTOCOL_VIOLATION"

@@ -11,6 +11,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from dexd.core.ids import StreamId
+from dexd.core.jobs.events import JOB_EVENT_TYPES
+from dexd.core.jobs.evolve import evolve_job
+from dexd.core.jobs.state import JobState
 from dexd.core.outcome import RecordedStreamEvent, StreamEvent
 from dexd.core.schedules.events import SCHEDULE_EVENT_TYPES
 from dexd.core.schedules.evolve import evolve_schedule
@@ -21,19 +24,29 @@ class StreamKind(StrEnum):
     """What a stream belongs to."""
 
     SCHEDULE = "schedule"
+    JOB = "job"
 
 
-StreamState: TypeAlias = ScheduleState
+StreamState: TypeAlias = ScheduleState | JobState
 """The folded state of a stream of any kind."""
 
-STREAM_EVENT_TYPES: tuple[type[StreamEvent], ...] = SCHEDULE_EVENT_TYPES
+STREAM_EVENT_TYPES: tuple[type[StreamEvent], ...] = (*SCHEDULE_EVENT_TYPES, *JOB_EVENT_TYPES)
 """Every event type of every kind; names are unique over all kinds and runs."""
 
-STREAM_STATE_TYPES: dict[StreamKind, type[StreamState]] = {StreamKind.SCHEDULE: ScheduleState}
+STREAM_STATE_TYPES: dict[StreamKind, type[StreamState]] = {
+    StreamKind.SCHEDULE: ScheduleState,
+    StreamKind.JOB: JobState,
+}
 """What a snapshot of each kind holds."""
 
-_KINDS: dict[type[StreamEvent], StreamKind] = dict.fromkeys(SCHEDULE_EVENT_TYPES, StreamKind.SCHEDULE)
-_FOLDS: dict[StreamKind, Callable[[Any, RecordedStreamEvent], StreamState]] = {StreamKind.SCHEDULE: evolve_schedule}
+_KINDS: dict[type[StreamEvent], StreamKind] = {
+    **dict.fromkeys(SCHEDULE_EVENT_TYPES, StreamKind.SCHEDULE),
+    **dict.fromkeys(JOB_EVENT_TYPES, StreamKind.JOB),
+}
+_FOLDS: dict[StreamKind, Callable[[Any, RecordedStreamEvent], StreamState]] = {
+    StreamKind.SCHEDULE: evolve_schedule,
+    StreamKind.JOB: evolve_job,
+}
 
 
 class StreamSummary(msgspec.Struct, frozen=True, gc=False):
@@ -55,6 +68,10 @@ def evolve_stream(state: StreamState | None, recorded: RecordedStreamEvent) -> S
 
 def summary_of(state: StreamState) -> StreamSummary:
     """The state as look-ups and lists know it."""
+    if isinstance(state, JobState):
+        return StreamSummary(
+            StreamKind.JOB, state.job_id, int(state.status), state.created_at, is_closed=state.is_closed
+        )
     return StreamSummary(
         StreamKind.SCHEDULE, state.schedule_id, int(state.status), state.created_at, is_closed=state.is_closed
     )

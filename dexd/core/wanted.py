@@ -6,6 +6,7 @@ import msgspec
 
 from dexd.core import commands as c
 from dexd.core.ids import FlowId, RunId, StreamId
+from dexd.core.jobs.commands import ReachTarget
 from dexd.core.streams import StreamKind
 
 
@@ -38,5 +39,5 @@ class FiresRef(msgspec.Struct, frozen=True):
 WantedRuns: TypeAlias = FlowId | RunRef | RunRefs | c.StartFlow | c.ReachSubFlow
 """Runs that a command needs of the log."""
 
-Wanted: TypeAlias = WantedRuns | StreamRef | FiresRef
+Wanted: TypeAlias = WantedRuns | StreamRef | FiresRef | ReachTarget
 """Anything that the shell may be asked for."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from dexd.core.effects import AnswerRpc, Effect, SubmitCommand
+from dexd.core.effects import AnswerRpc, Effect, SubmitCommand, TravelTarget
 from dexd.core.ids import SessionId
 from dexd.engine.batch import OpenBatch
 from dexd.engine.counters import EngineCounters
@@ -184,4 +184,4 @@ class Commits:
 
 
 def _session_of(effect: Effect) -> SessionId | None:
-    return None if isinstance(effect, AnswerRpc | SubmitCommand) else effect.session
+    return None if isinstance(effect, AnswerRpc | SubmitCommand | TravelTarget) else effect.session

@@ -33,6 +33,7 @@ from dexd.core.kernel import Kernel
 from dexd.core.outcome import Reply
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.batch import OpenBatch
+from dexd.engine.batch_jobs import BatchJobs
 from dexd.engine.commits import Commits
 from dexd.engine.counters import EngineCounters
 from dexd.engine.early_effects import EarlyEffects
@@ -126,7 +127,7 @@ class Engine:
         self._options = options or EngineOptions()
         self._loop = asyncio.get_running_loop()
         self._mailbox = Mailbox(self._options.mailbox_max)
-        self._performer = Performer(self._put)
+        self._performer = Performer(self._put, lambda reach: self.batch_jobs.travel(reach, self._put))
         self._growth = Growth()
         self._timekeeper = Timekeeper(clock, call_later or self._loop.call_later, self._on_due)
         self.waits = Waits(self.reveal, self._timekeeper.arm)
@@ -156,6 +157,7 @@ class Engine:
         self.time_travels = TimeTravels(self, pages, self.reads)
         self.schedule_reads = ScheduleReads(self, log, clock)
         self.searches = Searches(self, pages, self.reads.read_later)
+        self.batch_jobs = BatchJobs(self, self.searches, self.time_travels, log, self.reads.read_later)
         self.page_secret = log.page_secret
         """What tokens of result pages are signed with."""
 
@@ -168,6 +170,7 @@ class Engine:
             waits=self.waits,
             snapshot_every=self._options.snapshot_every_events,
             bounds=self._options.memory,
+            fill_target=lambda reach: self.batch_jobs.filled(reach),
         )
 
     # ---- life ----------------------------------------------------------------------------------------------------

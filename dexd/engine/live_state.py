@@ -3,7 +3,7 @@
 It is thrown away and built again from the log when a commit was refused: nothing in it may outlive that [ARCH-4].
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from dexd.core.commands import Command, NoteSubFlow, ReachSubFlow, StartFlow
 from dexd.core.config import KernelConfig
@@ -21,6 +21,7 @@ from dexd.core.events import (
 from dexd.core.flow.state import RunState
 from dexd.core.flow.wakeups import WAKE_UP_EVENTS
 from dexd.core.ids import FlowId, StreamId
+from dexd.core.jobs.commands import ReachTarget
 from dexd.core.outcome import Outcome, RecordedEvent, RecordedStreamEvent, Reply
 from dexd.core.rejections import Rejection
 from dexd.core.schedules.state import ScheduleStatus
@@ -48,6 +49,7 @@ class LiveState:
     __slots__ = (
         "_commits",
         "_early",
+        "_fill_target",
         "_fires",
         "_log",
         "_snapshot_every",
@@ -69,6 +71,7 @@ class LiveState:
         waits: Waits,
         snapshot_every: int,
         bounds: Bounds,
+        fill_target: Callable[[ReachTarget], ReachTarget],
     ) -> None:
         """Recover: every open run that is not parked is folded into memory [ARCH-2, ARCH-11].
 
@@ -80,6 +83,7 @@ class LiveState:
             waits: Whom events may wake.
             snapshot_every: Versions of a run between two snapshots.
             bounds: Of what may be in memory.
+            fill_target: Tells what a batch job asks about a Flow.
         """
         self.kernel = rebuild_kernel(log, config)
         self._log = log
@@ -92,6 +96,7 @@ class LiveState:
         self._early = early
         self._waits = waits
         self._snapshot_every = snapshot_every
+        self._fill_target = fill_target
 
     def expect(self, letters: Iterable[Letter]) -> None:
         """Learn which Flow IDs these commands start that the log does not know, in one look-up.
@@ -122,6 +127,8 @@ class LiveState:
                 self._look_up_stream(wanted)
             elif isinstance(wanted, FiresRef):
                 self.provide_fires(wanted.stream_id, now=now)
+            elif isinstance(wanted, ReachTarget):
+                command = self._fill_target(wanted)
             else:
                 self.runs.look_up(wanted)
         outcome = self.kernel.handle(command, now=now)
@@ -130,7 +137,7 @@ class LiveState:
 
     def provide_fires(self, stream_id: StreamId, *, now: int) -> None:
         """Let a schedule that wants its next fires have them."""
-        state = self.kernel.stream(stream_id)
+        state = self.kernel.schedules.of_stream(stream_id)
         self._collect(self.kernel.handle(self._fires.provide(state, now), now=now))
 
     def _look_up_stream(self, wanted: StreamRef) -> None:

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable
 
 from dexd.core.commands import RunCommand
-from dexd.core.effects import AnswerRpc, Effect, EndSession, SessionEffect, SubmitCommand
+from dexd.core.effects import AnswerRpc, Effect, EndSession, SessionEffect, SubmitCommand, TravelTarget
 from dexd.core.ids import CallerId, SessionId
+from dexd.core.jobs.commands import ReachTarget
 from dexd.core.rejections import Rejection
 from dexd.engine.ports import OnAnswer, SessionSink
 
@@ -12,11 +13,12 @@ from dexd.engine.ports import OnAnswer, SessionSink
 class Performer:
     """Knows where sessions and waiting callers are."""
 
-    __slots__ = ("_callers", "_last_caller", "_last_session", "_sinks", "_submit")
+    __slots__ = ("_callers", "_last_caller", "_last_session", "_sinks", "_submit", "_travel")
 
-    def __init__(self, submit: Callable[[RunCommand], None]) -> None:
-        """`submit` hands a command to the engine."""
+    def __init__(self, submit: Callable[[RunCommand], None], travel: Callable[[ReachTarget], None]) -> None:
+        """`submit` hands a command to the engine, `travel` takes a Flow back in time."""
         self._submit = submit
+        self._travel = travel
         self._sinks: dict[SessionId, SessionSink] = {}
         self._callers: dict[CallerId, OnAnswer[bytes]] = {}
         self._last_session = 0
@@ -82,6 +84,9 @@ class Performer:
                 continue
             if isinstance(effect, SubmitCommand):
                 self._submit(effect.command)
+                continue
+            if isinstance(effect, TravelTarget):
+                self._travel(effect.reach)
                 continue
             of_session = by_session.get(effect.session)
             if of_session is None:

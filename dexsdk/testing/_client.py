@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
 
+from dexsdk._batch_verbs import BatchVerbs
 from dexsdk._blobs import Blobs
 from dexsdk._call import current_call
 from dexsdk._carriers import AsyncCarrier, BlockingCarrier, StreamSource, converse
@@ -14,6 +15,7 @@ from dexsdk._registry import Registry
 from dexsdk._status import RemoteStatus, status_of_reply
 from dexsdk._verbs import HEALTH_PATH, Verbs
 from dexsdk.async_client import AsyncClient
+from dexsdk.batch import AsyncBatch, Batch
 from dexsdk.client import Client
 from dexsdk.errors import DexServiceError
 from dexsdk.testing._activity import Activity
@@ -37,6 +39,7 @@ class InProcessAsyncClient(AsyncClient):
         self._channel = streams
         self._caller = carrier
         self._verbs = Verbs(registry, REQUEST_ID_PREFIX)
+        self.batch = AsyncBatch(carrier, BatchVerbs(self._verbs))
 
 
 class InProcessClient(Client):
@@ -48,6 +51,7 @@ class InProcessClient(Client):
         self._channel = streams
         self._caller = carrier
         self._verbs = Verbs(registry, REQUEST_ID_PREFIX, blobs.load)
+        self.batch = Batch(carrier, BatchVerbs(self._verbs))
 
 
 class InProcessCarrier:

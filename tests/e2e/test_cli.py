@@ -152,6 +152,44 @@ def test_a_graph_shows_which_step_led_to_which(dex: Dex) -> None:
     assert (dex.code, dex.error["code"]) == (3, "FLOW_NOT_FOUND")
 
 
+def test_row_44_a_batch_needs_to_be_meant_and_tells_what_it_would_do(dex: Dex) -> None:
+    """[BATCH-2, SURF-20] Refused without --yes, with an empty query, and with a typo; a dry run changes nothing."""
+    for number in range(3):
+        dex("flow", "start", "OrderFlow", "--id", f"batch-{number}", "--input", ORDER)
+    query = ("--query", "FlowId LIKE 'batch-%' AND Status = 'RUNNING'")
+    dex("flow", "batch", "stop", *query)
+    assert dex.code == 2
+    assert "--dry-run" in dex.error["message"]
+    dex("flow", "batch", "stop", "--query", "", "--yes")
+    assert (dex.code, "--all-flows" in dex.error["message"]) == (2, True)
+    dex("flow", "batch", "stop", "--query", "FlowId LIEK 'batch-%'", "--yes")
+    assert (dex.code, dex.error["code"]) == (2, "INVALID_QUERY")
+    dry = dex("flow", "batch", "stop", *query, "--dry-run")
+    assert (dex.code, dry["status"], dry["matched"], sorted(dry["sample"])) == (
+        0,
+        "DRY_RUN",
+        3,
+        [f"batch-{number}" for number in range(3)],
+    )
+    assert dex("flow", "describe", "batch-0")["status"] == "RUNNING"
+
+    published = dex("flow", "batch", "set-attribute", "payment", "5", *query, "--yes", "--wait")
+    assert (published["status"], published["applied"]) == ("COMPLETED", 3)
+    assert dex("flow", "attr", "get", "batch-1", "payment")["value"] == 5
+    stopped = dex("flow", "batch", "stop", *query, "--yes", "--wait", "--rate", "100")
+    assert (stopped["status"], stopped["matched"], stopped["applied"]) == ("COMPLETED", 3, 3)
+    assert dex("flow", "describe", "batch-0")["status"] == "CANCELED"
+    assert dex("flow", "batch", "describe", stopped["batch_id"]) == stopped
+    assert [row["batch_id"] for row in dex("flow", "batch", "list")["batches"]][:2] == [
+        stopped["batch_id"],
+        published["batch_id"],
+    ]
+    assert "COMPLETED" in dex.run("flow", "batch", "list")
+    assert dex("flow", "batch", "cancel", stopped["batch_id"])["status"] == "COMPLETED"
+    dex("flow", "batch", "describe", "nobody")
+    assert (dex.code, dex.error["code"]) == (3, "BATCH_NOT_FOUND")
+
+
 def test_a_history_is_followed_to_the_end_as_json_lines(dex: Dex) -> None:
     """[HIST-5, SURF-21] `--follow` shows every event and ends with the Flow."""
     dex("flow", "start", "OrderFlow", "--id", "followed", "--input", ORDER)

@@ -291,7 +291,7 @@ class KernelWorld:
             assert effect.caller in self.callers, f"caller {effect.caller} is answered twice"
             del self.callers[effect.caller]
             return
-        if isinstance(effect, f.SubmitCommand):
+        if isinstance(effect, f.SubmitCommand | f.TravelTarget):
             return  # handed over once everything is checked
         peer = self.peers.get(effect.session)
         if peer is None:

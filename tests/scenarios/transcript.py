@@ -71,6 +71,8 @@ def _effect(stage: Stage, effect: f.Effect) -> str:
         return f"caller {effect.caller} {_value('answer', effect.answer)}"
     if isinstance(effect, f.SubmitCommand):
         return f"kernel {_struct(effect.command)}"
+    if isinstance(effect, f.TravelTarget):
+        return f"shell {_struct(effect.reach)}"
     worker = stage.worker_of(effect.session)
     to = f"session {effect.session}" if worker is None else worker.name
     if isinstance(effect, f.AssignCall):

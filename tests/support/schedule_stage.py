@@ -115,7 +115,8 @@ class Stage:
     @property
     def events(self) -> list[e.ScheduleEvent]:
         """Of all schedules."""
-        return [recorded.event for recorded in self.log if isinstance(recorded, RecordedStreamEvent)]
+        events = [recorded.event for recorded in self.log if isinstance(recorded, RecordedStreamEvent)]
+        return [event for event in events if isinstance(event, e.ScheduleEvent)]
 
     def of_type(self, kind: type[e.ScheduleEvent]) -> list[Any]:
         """Events of one type."""

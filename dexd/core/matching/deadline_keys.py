@@ -32,4 +32,10 @@ class FireDue(msgspec.Struct, frozen=True):
     stream_id: StreamId
 
 
-DeadlineKey: TypeAlias = CallKey | PingDue | HoldDue | HeartbeatDue | FireDue
+class TurnDue(msgspec.Struct, frozen=True):
+    """Deadline key: the next targets of a batch job have their turn. No tuple, as it would equal others."""
+
+    stream_id: StreamId
+
+
+DeadlineKey: TypeAlias = CallKey | PingDue | HoldDue | HeartbeatDue | FireDue | TurnDue

@@ -160,7 +160,7 @@ def _remember(state: ScheduleState, request: RequestRecord) -> None:
         del state.requests[next(iter(state.requests))]
 
 
-_FOLDS: dict[type[e.ScheduleEvent], Callable[[ScheduleState, Any, int], None]] = {
+_FOLDS: dict[type[Any], Callable[[ScheduleState, Any, int], None]] = {
     e.ScheduleUpdated: _updated,
     e.SchedulePaused: _paused,
     e.ScheduleResumed: _resumed,

@@ -1636,6 +1636,296 @@ class SetAttributeReply(_message.Message):
 Global___SetAttributeReply: _TypeAlias = SetAttributeReply  # noqa: Y015
 
 @_typing.final
+class CreateBatchRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    ALL_FLOWS_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    RATE_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    INDEX_KEYS_FIELD_NUMBER: _builtins.int
+    STOP_FIELD_NUMBER: _builtins.int
+    PUBLISH_FIELD_NUMBER: _builtins.int
+    SET_ATTRIBUTE_FIELD_NUMBER: _builtins.int
+    TIME_TRAVEL_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    """Which Flows, as in a search. Without any condition it needs `all_flows`."""
+    all_flows: _builtins.bool
+    """A query that finds every Flow is meant so."""
+    dry_run: _builtins.bool
+    """Only tell how many Flows the query finds, and some of them; nothing is changed or kept."""
+    rate: _builtins.float
+    """Flows a second at most, above 0 to 1,000; 0 is 50."""
+    request_id: _builtins.str
+    """Repeats with the same ID and content get the first job; empty makes the server mint one."""
+    @_builtins.property
+    def index_keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___IndexKey]:
+        """Index keys that the caller knows, as in a search."""
+
+    @_builtins.property
+    def stop(self) -> Global___StopFlowRequest:
+        """Ends it."""
+
+    @_builtins.property
+    def publish(self) -> Global___PublishRequest:
+        """Publishes to one of its Channels."""
+
+    @_builtins.property
+    def set_attribute(self) -> Global___SetAttributeRequest:
+        """Sets or deletes one of its Attributes."""
+
+    @_builtins.property
+    def time_travel(self) -> Global___TimeTravelRequest:
+        """Lets it go on from an earlier point."""
+
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+        all_flows: _builtins.bool = ...,
+        dry_run: _builtins.bool = ...,
+        rate: _builtins.float = ...,
+        request_id: _builtins.str = ...,
+        index_keys: _abc.Iterable[Global___IndexKey] | None = ...,
+        stop: Global___StopFlowRequest | None = ...,
+        publish: Global___PublishRequest | None = ...,
+        set_attribute: Global___SetAttributeRequest | None = ...,
+        time_travel: Global___TimeTravelRequest | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["operation", b"operation", "publish", b"publish", "set_attribute", b"set_attribute", "stop", b"stop", "time_travel", b"time_travel"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_flows", b"all_flows", "dry_run", b"dry_run", "index_keys", b"index_keys", "operation", b"operation", "publish", b"publish", "query", b"query", "rate", b"rate", "request_id", b"request_id", "set_attribute", b"set_attribute", "stop", b"stop", "time_travel", b"time_travel"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["stop", "publish", "set_attribute", "time_travel"]  # noqa: Y015
+    _WhichOneofArgType_operation: _TypeAlias = _typing.Literal["operation", b"operation"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_operation) -> _WhichOneofReturnType_operation | None: ...
+
+Global___CreateBatchRequest: _TypeAlias = CreateBatchRequest  # noqa: Y015
+
+@_typing.final
+class DescribeBatchRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BATCH_ID_FIELD_NUMBER: _builtins.int
+    batch_id: _builtins.str
+    """The job."""
+    def __init__(
+        self,
+        *,
+        batch_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribeBatchRequest: _TypeAlias = DescribeBatchRequest  # noqa: Y015
+
+@_typing.final
+class CancelBatchRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BATCH_ID_FIELD_NUMBER: _builtins.int
+    batch_id: _builtins.str
+    """The job."""
+    def __init__(
+        self,
+        *,
+        batch_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelBatchRequest: _TypeAlias = CancelBatchRequest  # noqa: Y015
+
+@_typing.final
+class ListBatchesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """1..100, default 100."""
+    page_token: _builtins.str
+    """The next_page_token of the page before; empty begins."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListBatchesRequest: _TypeAlias = ListBatchesRequest  # noqa: Y015
+
+@_typing.final
+class ListBatchesReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BATCHES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def batches(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchInfo]:
+        """The page."""
+
+    def __init__(
+        self,
+        *,
+        batches: _abc.Iterable[Global___BatchInfo] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListBatchesReply: _TypeAlias = ListBatchesReply  # noqa: Y015
+
+@_typing.final
+class BatchProblem(_message.Message):
+    """A Flow to which the operation was not applied."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FLOW_ID_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    flow_id: _builtins.str
+    """The Flow."""
+    outcome: _builtins.str
+    """SKIPPED or FAILED."""
+    reason: _builtins.str
+    """NO_MATCH, GONE, REPLACED or ALREADY_CLOSED for one that was skipped, otherwise the code of the refusal."""
+    detail: _builtins.str
+    """Message of the refusal."""
+    def __init__(
+        self,
+        *,
+        flow_id: _builtins.str = ...,
+        outcome: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "flow_id", b"flow_id", "outcome", b"outcome", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchProblem: _TypeAlias = BatchProblem  # noqa: Y015
+
+@_typing.final
+class BatchInfo(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ReasonsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    BATCH_ID_FIELD_NUMBER: _builtins.int
+    OPERATION_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    MATCHED_FIELD_NUMBER: _builtins.int
+    APPLIED_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    RATE_FIELD_NUMBER: _builtins.int
+    CREATED_AT_FIELD_NUMBER: _builtins.int
+    CLOSED_AT_FIELD_NUMBER: _builtins.int
+    SAMPLE_FIELD_NUMBER: _builtins.int
+    batch_id: _builtins.str
+    """Names the job; empty for a dry run."""
+    operation: _builtins.str
+    """STOP, PUBLISH, SET_ATTRIBUTE or TIME_TRAVEL."""
+    query: _builtins.str
+    """The query."""
+    status: _builtins.str
+    """DRY_RUN, RUNNING, CANCELING, COMPLETED or CANCELED."""
+    matched: _builtins.int
+    """Flows that the query found when the job was created."""
+    applied: _builtins.int
+    """Flows to which the operation was applied."""
+    skipped: _builtins.int
+    """Flows that did not match any more, or where nothing was to be done."""
+    failed: _builtins.int
+    """Flows that refused it."""
+    rate: _builtins.float
+    """Flows a second at most."""
+    created_at: _builtins.int
+    """When it was created."""
+    closed_at: _builtins.int
+    """0 while it is open."""
+    @_builtins.property
+    def reasons(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Why Flows were skipped or failed, and how many for each reason."""
+
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchProblem]:
+        """The first of them, at most 100."""
+
+    @_builtins.property
+    def sample(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Of a dry run: some of the Flow IDs that it found, at most 20, in the order of the query."""
+
+    def __init__(
+        self,
+        *,
+        batch_id: _builtins.str = ...,
+        operation: _builtins.str = ...,
+        query: _builtins.str = ...,
+        status: _builtins.str = ...,
+        matched: _builtins.int = ...,
+        applied: _builtins.int = ...,
+        skipped: _builtins.int = ...,
+        failed: _builtins.int = ...,
+        reasons: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        problems: _abc.Iterable[Global___BatchProblem] | None = ...,
+        rate: _builtins.float = ...,
+        created_at: _builtins.int = ...,
+        closed_at: _builtins.int = ...,
+        sample: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "batch_id", b"batch_id", "closed_at", b"closed_at", "created_at", b"created_at", "failed", b"failed", "matched", b"matched", "operation", b"operation", "problems", b"problems", "query", b"query", "rate", b"rate", "reasons", b"reasons", "sample", b"sample", "skipped", b"skipped", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchInfo: _TypeAlias = BatchInfo  # noqa: Y015
+
+@_typing.final
 class InvokeRpcRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -144,6 +144,26 @@ class FlowServiceStub:
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.TimeTravelRequest.SerializeToString,
                 response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.TimeTravelReply.FromString,
                 _registered_method=True)
+        self.CreateBatch = channel.unary_unary(
+                '/dexpb.v1.FlowService/CreateBatch',
+                request_serializer=dexpb_dot_v1_dot_flow__service__pb2.CreateBatchRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.BatchInfo.FromString,
+                _registered_method=True)
+        self.DescribeBatch = channel.unary_unary(
+                '/dexpb.v1.FlowService/DescribeBatch',
+                request_serializer=dexpb_dot_v1_dot_flow__service__pb2.DescribeBatchRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.BatchInfo.FromString,
+                _registered_method=True)
+        self.CancelBatch = channel.unary_unary(
+                '/dexpb.v1.FlowService/CancelBatch',
+                request_serializer=dexpb_dot_v1_dot_flow__service__pb2.CancelBatchRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.BatchInfo.FromString,
+                _registered_method=True)
+        self.ListBatches = channel.unary_unary(
+                '/dexpb.v1.FlowService/ListBatches',
+                request_serializer=dexpb_dot_v1_dot_flow__service__pb2.ListBatchesRequest.SerializeToString,
+                response_deserializer=dexpb_dot_v1_dot_flow__service__pb2.ListBatchesReply.FromString,
+                _registered_method=True)
         self.Session = channel.stream_stream(
                 '/dexpb.v1.FlowService/Session',
                 request_serializer=dexpb_dot_v1_dot_flow__service__pb2.ClientBatch.SerializeToString,
@@ -308,6 +328,34 @@ class FlowServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateBatch(self, request, context):
+        """Begins a batch job over all Flows that a query finds, or tells what it would find [BATCH-1, BATCH-2].
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeBatch(self, request, context):
+        """How a batch job stands.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelBatch(self, request, context):
+        """Lets a batch job apply nothing more; no effect on one that is closed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListBatches(self, request, context):
+        """Batch jobs, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Session(self, request_iterator, context):
         """Many of the calls above over one stream: one message carries every request that was ready when the transport was
         free. Requests are independent; replies come back in any order.
@@ -428,6 +476,26 @@ def add_FlowServiceServicer_to_server(servicer, server):
                     servicer.TimeTravel,
                     request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.TimeTravelRequest.FromString,
                     response_serializer=dexpb_dot_v1_dot_flow__service__pb2.TimeTravelReply.SerializeToString,
+            ),
+            'CreateBatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateBatch,
+                    request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.CreateBatchRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_flow__service__pb2.BatchInfo.SerializeToString,
+            ),
+            'DescribeBatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeBatch,
+                    request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.DescribeBatchRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_flow__service__pb2.BatchInfo.SerializeToString,
+            ),
+            'CancelBatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelBatch,
+                    request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.CancelBatchRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_flow__service__pb2.BatchInfo.SerializeToString,
+            ),
+            'ListBatches': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBatches,
+                    request_deserializer=dexpb_dot_v1_dot_flow__service__pb2.ListBatchesRequest.FromString,
+                    response_serializer=dexpb_dot_v1_dot_flow__service__pb2.ListBatchesReply.SerializeToString,
             ),
             'Session': grpc.stream_stream_rpc_method_handler(
                     servicer.Session,
@@ -1029,6 +1097,114 @@ class FlowService:
             '/dexpb.v1.FlowService/TimeTravel',
             dexpb_dot_v1_dot_flow__service__pb2.TimeTravelRequest.SerializeToString,
             dexpb_dot_v1_dot_flow__service__pb2.TimeTravelReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateBatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.FlowService/CreateBatch',
+            dexpb_dot_v1_dot_flow__service__pb2.CreateBatchRequest.SerializeToString,
+            dexpb_dot_v1_dot_flow__service__pb2.BatchInfo.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeBatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.FlowService/DescribeBatch',
+            dexpb_dot_v1_dot_flow__service__pb2.DescribeBatchRequest.SerializeToString,
+            dexpb_dot_v1_dot_flow__service__pb2.BatchInfo.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelBatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.FlowService/CancelBatch',
+            dexpb_dot_v1_dot_flow__service__pb2.CancelBatchRequest.SerializeToString,
+            dexpb_dot_v1_dot_flow__service__pb2.BatchInfo.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBatches(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dexpb.v1.FlowService/ListBatches',
+            dexpb_dot_v1_dot_flow__service__pb2.ListBatchesRequest.SerializeToString,
+            dexpb_dot_v1_dot_flow__service__pb2.ListBatchesReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -80,6 +80,14 @@ class FlowServiceStub:
     """Ends a Flow with a definite winner [STOP-1, STOP-2]."""
     TimeTravel: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.TimeTravelRequest, _flow_service_pb2.TimeTravelReply]
     """Begins a run that goes on from an earlier point of the latest execution, open or closed [TT-1]."""
+    CreateBatch: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.CreateBatchRequest, _flow_service_pb2.BatchInfo]
+    """Begins a batch job over all Flows that a query finds, or tells what it would find [BATCH-1, BATCH-2]."""
+    DescribeBatch: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.DescribeBatchRequest, _flow_service_pb2.BatchInfo]
+    """How a batch job stands."""
+    CancelBatch: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.CancelBatchRequest, _flow_service_pb2.BatchInfo]
+    """Lets a batch job apply nothing more; no effect on one that is closed."""
+    ListBatches: _grpc.UnaryUnaryMultiCallable[_flow_service_pb2.ListBatchesRequest, _flow_service_pb2.ListBatchesReply]
+    """Batch jobs, newest first."""
     Session: _grpc.StreamStreamMultiCallable[_flow_service_pb2.ClientBatch, _flow_service_pb2.ServerBatch]
     """Many of the calls above over one stream: one message carries every request that was ready when the transport was
     free. Requests are independent; replies come back in any order.
@@ -132,6 +140,14 @@ class FlowServiceAsyncStub(FlowServiceStub):
     """Ends a Flow with a definite winner [STOP-1, STOP-2]."""
     TimeTravel: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.TimeTravelRequest, _flow_service_pb2.TimeTravelReply]  # type: ignore[assignment]
     """Begins a run that goes on from an earlier point of the latest execution, open or closed [TT-1]."""
+    CreateBatch: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.CreateBatchRequest, _flow_service_pb2.BatchInfo]  # type: ignore[assignment]
+    """Begins a batch job over all Flows that a query finds, or tells what it would find [BATCH-1, BATCH-2]."""
+    DescribeBatch: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.DescribeBatchRequest, _flow_service_pb2.BatchInfo]  # type: ignore[assignment]
+    """How a batch job stands."""
+    CancelBatch: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.CancelBatchRequest, _flow_service_pb2.BatchInfo]  # type: ignore[assignment]
+    """Lets a batch job apply nothing more; no effect on one that is closed."""
+    ListBatches: _aio.UnaryUnaryMultiCallable[_flow_service_pb2.ListBatchesRequest, _flow_service_pb2.ListBatchesReply]  # type: ignore[assignment]
+    """Batch jobs, newest first."""
     Session: _aio.StreamStreamMultiCallable[_flow_service_pb2.ClientBatch, _flow_service_pb2.ServerBatch]  # type: ignore[assignment]
     """Many of the calls above over one stream: one message carries every request that was ready when the transport was
     free. Requests are independent; replies come back in any order.
@@ -313,6 +329,38 @@ class FlowServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_flow_service_pb2.TimeTravelReply, _abc.Awaitable[_flow_service_pb2.TimeTravelReply]]:
         """Begins a run that goes on from an earlier point of the latest execution, open or closed [TT-1]."""
+
+    @_abc_1.abstractmethod
+    def CreateBatch(
+        self,
+        request: _flow_service_pb2.CreateBatchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_flow_service_pb2.BatchInfo, _abc.Awaitable[_flow_service_pb2.BatchInfo]]:
+        """Begins a batch job over all Flows that a query finds, or tells what it would find [BATCH-1, BATCH-2]."""
+
+    @_abc_1.abstractmethod
+    def DescribeBatch(
+        self,
+        request: _flow_service_pb2.DescribeBatchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_flow_service_pb2.BatchInfo, _abc.Awaitable[_flow_service_pb2.BatchInfo]]:
+        """How a batch job stands."""
+
+    @_abc_1.abstractmethod
+    def CancelBatch(
+        self,
+        request: _flow_service_pb2.CancelBatchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_flow_service_pb2.BatchInfo, _abc.Awaitable[_flow_service_pb2.BatchInfo]]:
+        """Lets a batch job apply nothing more; no effect on one that is closed."""
+
+    @_abc_1.abstractmethod
+    def ListBatches(
+        self,
+        request: _flow_service_pb2.ListBatchesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_flow_service_pb2.ListBatchesReply, _abc.Awaitable[_flow_service_pb2.ListBatchesReply]]:
+        """Batch jobs, newest first."""
 
     @_abc_1.abstractmethod
     def Session(

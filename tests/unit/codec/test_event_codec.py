@@ -180,7 +180,10 @@ def test_layout_of_snapshots_changes_only_with_its_version() -> None:
     assert known[STATE_VERSION] == hashlib.sha256(schema).hexdigest()[:16], "raise STATE_VERSION and note its layout"
 
 
-LAYOUTS_OF_STREAM_STATES = {StreamKind.SCHEDULE: {2: "82241961c1e0e4bf"}}
+LAYOUTS_OF_STREAM_STATES = {
+    StreamKind.SCHEDULE: {2: "82241961c1e0e4bf"},
+    StreamKind.JOB: {1: "cbe9b0a445487fb4"},
+}
 
 
 @pytest.mark.parametrize("kind", StreamKind)

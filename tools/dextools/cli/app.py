@@ -2,6 +2,7 @@
 
 import typer
 
+from dextools.cli.batch_verbs import add_batch_verbs
 from dextools.cli.channel_verbs import add_channel_verbs
 from dextools.cli.flow_looks import add_look_verbs
 from dextools.cli.flow_reads import add_read_verbs
@@ -29,6 +30,9 @@ def build_app() -> typer.Typer:
     channels = _group("Look into the Channels of a Flow.")
     add_channel_verbs(channels)
     flows.add_typer(channels, name="channel")
+    batches = _group("Do one thing to all Flows that a query finds.")
+    add_batch_verbs(batches)
+    flows.add_typer(batches, name="batch")
     app.add_typer(flows, name="flow")
     schedules = _group("Start Flows again and again: create, look at and drive schedules.")
     add_schedule_verbs(schedules)

@@ -33,49 +33,59 @@ _TYPE_NUMBERS = {point_type: number for number, point_type in enumerate(PointTyp
 _METHOD_NUMBERS = {StepMethod.WAIT_FOR: 1, StepMethod.EXECUTE: 2}
 
 
+Point = Annotated[
+    PointType,
+    typer.Option(
+        "--type",
+        help="What names the point: beginning; history-event-time: before the first event at or after the instant "
+        "--to; step-type: before the latest execution of the Step --to; step-execution-id: before --method of the "
+        "Step execution --to.",
+    ),
+]
+To = Annotated[
+    str,
+    typer.Option(
+        help="The point: an instant as RFC 3339 with a zone, a Step type, or a Step execution ID as ShipStep-1.",
+        metavar="POINT",
+    ),
+]
+Redone = Annotated[
+    StepMethod | None, typer.Option(help="What to redo of the Step execution; for step-execution-id only.")
+]
+SkipWrites = Annotated[
+    bool,
+    typer.Option(
+        "--skip-writes-reapply",
+        help="Drop RPC effects, publications, Attribute writes and deletions of messages that came later, instead "
+        "of applying them again.",
+    ),
+]
+
+
 def time_travel(
     call: Invocation,
     flow_id: FlowId,
-    point_type: Annotated[
-        PointType,
-        typer.Option(
-            "--type",
-            help="What names the point: beginning; history-event-time: before the first event at or after the instant "
-            "--to; step-type: before the latest execution of the Step --to; step-execution-id: before --method of the "
-            "Step execution --to.",
-        ),
-    ],
-    to: Annotated[
-        str,
-        typer.Option(
-            help="The point: an instant as RFC 3339 with a zone, a Step type, or a Step execution ID as ShipStep-1.",
-            metavar="POINT",
-        ),
-    ] = "",
-    method: Annotated[
-        StepMethod | None, typer.Option(help="What to redo of the Step execution; for step-execution-id only.")
-    ] = None,
-    skip_writes_reapply: Annotated[
-        bool,
-        typer.Option(
-            "--skip-writes-reapply",
-            help="Drop RPC effects, publications, Attribute writes and deletions of messages that came later, instead "
-            "of applying them again.",
-        ),
-    ] = False,
+    point_type: Point,
+    to: To = "",
+    method: Redone = None,
+    skip_writes_reapply: SkipWrites = False,
     reason: Annotated[str, typer.Option(help="Why; shown in history.")] = "",
     request_id: Annotated[
         str, typer.Option(help="Makes a repeat of this call harmless: same ID, same answer.", metavar="TEXT")
     ] = "",
 ) -> None:
     """Begin a run that goes on from an earlier point of a Flow, open or closed."""
-    request = pb.TimeTravelRequest(
-        flow_id=flow_id,
-        type=_TYPE_NUMBERS[point_type],
-        reason=reason,
-        skip_writes_reapply=skip_writes_reapply,
-        request_id=request_id,
-    )
+    request = travel_request(point_type, to, method)
+    request.flow_id, request.request_id = flow_id, request_id
+    request.reason, request.skip_writes_reapply = reason, skip_writes_reapply
+    with call.connection() as connection:
+        reply = connection.call(connection.flows.TimeTravel, request)
+    call.output.fields({"flow_id": flow_id, "run_id": reply.run_id})
+
+
+def travel_request(point_type: PointType, to: str, method: StepMethod | None) -> pb.TimeTravelRequest:
+    """Give which point is meant; BadParameter if the options do not fit each other."""
+    request = pb.TimeTravelRequest(type=_TYPE_NUMBERS[point_type])
     if bool(to) is (point_type is PointType.BEGINNING):
         raise typer.BadParameter(f"--type {point_type} {'does not take' if to else 'needs'} --to")
     if (method is not None) is not (point_type is PointType.STEP_EXECUTION_ID):
@@ -86,9 +96,7 @@ def time_travel(
         request.step_type = to
     elif method is not None:
         request.step_execution_id, request.step_method = to, _METHOD_NUMBERS[method]
-    with call.connection() as connection:
-        reply = connection.call(connection.flows.TimeTravel, request)
-    call.output.fields({"flow_id": flow_id, "run_id": reply.run_id})
+    return request
 
 
 def _to_instant_ms(text: str) -> int:
