@@ -129,8 +129,8 @@ def _shape(data: Any) -> Any:
 
 HIST_2 = """FlowStarted FlowContinued FlowForked FlowRetried StepScheduled StepDispatched StepDeliveryLost
 WaitForCompleted WaitForFailed ExecuteCompleted ExecuteFailed MethodPending StepCanceled ConditionsMet TimerFired
-TimerSkipped ChannelPublished ChannelMessageDeleted AttributesSet RpcCompleted SubFlowStarted SubFlowClosed StaleResultRejected
-FlowConfigUpdated FlowClosed"""
+TimerSkipped ChannelPublished ChannelMessageDeleted AttributesSet RpcCompleted SubFlowStarted SubFlowClosed
+StaleResultRejected FlowConfigUpdated FlowClosed"""
 
 BEYOND = "StepDeclined HeartbeatReceived TimerSkipRequested FlowReopened"
 """What else is worth an entry: an offer that came to nothing, signs of life, wishes for later, a closed run left."""
