@@ -32,7 +32,13 @@ TICK_S = 0.25
 
 SUPERSEDED = "WORKER_ID_SUPERSEDED"
 FATAL_AT_START = frozenset(
-    {"PROTOCOL_MISMATCH", "INVALID_WORKER_ID", "MAX_CONCURRENT_TASKS_EXCEEDED", "MAX_FLOW_TYPES_EXCEEDED"}
+    {
+        "PROTOCOL_MISMATCH",
+        "INVALID_WORKER_ID",
+        "INDEX_TYPE_CONFLICT",
+        "MAX_CONCURRENT_TASKS_EXCEEDED",
+        "MAX_FLOW_TYPES_EXCEEDED",
+    }
 )
 """Refusals of the first Hello that only another configuration can cure: `start` raises them [QUEUE-5]."""
 

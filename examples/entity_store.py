@@ -1,19 +1,22 @@
 """An address book as one Flow that has no Steps at all: its state is an AttributeMap, its interface are RPCs.
 
 Shows a Flow without start Step, which stays open and costs nothing while nobody calls it, and RPCs that create, read,
-update and delete. A handler that raises changes nothing, and its caller gets the error. Those that write lock an
-Attribute; who comes at the same moment is refused with RpcLockConflictError and may try again. Start a server
-(`dexd serve`), then `python -m examples.entity_store`.
+update and delete, and a full-text index by which a book is found. A handler that raises changes nothing, and its caller
+gets the error. Those that write lock an Attribute; who comes at the same moment is refused with RpcLockConflictError
+and may try again. Start a server (`dexd serve`), then `python -m examples.entity_store`.
 """
 
 import uuid
 from dataclasses import dataclass, replace
 
 from dexsdk import (
+    AsyncClient,
     Attribute,
+    AttributeIndex,
     AttributeMap,
     Context,
     Flow,
+    IndexType,
     PersistenceSchema,
     RPCResult,
     StepList,
@@ -44,6 +47,8 @@ class Change:
 CONTACTS = AttributeMap("contacts", Contact)
 CHANGES = Attribute("changes", int)
 """How often the book was changed. Whoever changes it locks this, so that nobody does so at the same moment."""
+CONTENT = Attribute("content", str, AttributeIndex(IndexType.FULL_TEXT))
+"""Everybody's name and notes, by whose words search finds the book."""
 
 
 class AddressBookFlow(Flow[None]):
@@ -53,7 +58,7 @@ class AddressBookFlow(Flow[None]):
         return StepList.empty()
 
     def get_persistence_schema(self) -> PersistenceSchema:
-        return PersistenceSchema.of(CONTACTS, CHANGES)
+        return PersistenceSchema.of(CONTACTS, CHANGES, CONTENT)
 
     @rpc(lock_attributes=(CHANGES.lock(),))
     def create(self, context: Context, contact: Contact) -> RPCResult[None]:
@@ -101,6 +106,8 @@ def _count_change(context: Context) -> None:
         CHANGES.set(context, CHANGES.get(context) + 1)
     except KeyError:
         CHANGES.set(context, 1)
+    entries = [CONTACTS.get(context, name) for name in CONTACTS.get_all_instance_keys(context)]
+    CONTENT.set(context, "\n".join(f"{entry.name} {entry.notes}" for entry in entries) or None)
 
 
 def _entry(context: Context, name: str) -> Contact:
@@ -108,6 +115,12 @@ def _entry(context: Context, name: str) -> Contact:
         return CONTACTS.get(context, name)
     except KeyError:
         raise LookupError(f"{name} is not in the book") from None
+
+
+async def books_with(client: AsyncClient, words: str) -> list[str]:
+    """Find books in which all these words occur, in any case and order."""
+    page = await client.search_flows("content = '{}'".format(words.replace("'", "''")))
+    return [flow.flow_id for flow in page.flows]
 
 
 async def play(server: str) -> None:

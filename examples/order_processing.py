@@ -1,7 +1,8 @@
 """An order: charge it, wait for approval, ship it; refund it when it cannot be shipped.
 
-Shows a Step with a retry limit, a Wait for a Channel or a Timer, a recovery Step, a read RPC, and a start API that
-answers as soon as the first Step has ended. Start a server (`dexd serve`), then `python -m examples.order_processing`.
+Shows a Step with a retry limit, a Wait for a Channel or a Timer, a recovery Step, a read RPC, orders that are found by
+their status, and a start API that answers as soon as the first Step has ended. Start a server (`dexd serve`), then
+`python -m examples.order_processing`.
 """
 
 import uuid
@@ -12,9 +13,11 @@ from enum import StrEnum
 from dexsdk import (
     AsyncClient,
     Attribute,
+    AttributeIndex,
     Channel,
     Context,
     Flow,
+    IndexType,
     NonRetryableError,
     PersistenceSchema,
     RetryPolicy,
@@ -54,7 +57,8 @@ class OrderStatus(StrEnum):
     REFUNDED = "REFUNDED"
 
 
-STATUS = Attribute("status", OrderStatus)
+STATUS = Attribute("status", OrderStatus, AttributeIndex(IndexType.KEYWORD, "order_status"))
+"""Indexed, so that orders are found by where they stand."""
 PAYMENT = Attribute("payment", str)
 APPROVAL = Channel("approval", bool)
 
@@ -174,6 +178,12 @@ async def start_order(client: AsyncClient, order: Order) -> OrderStatus | None:
     await client.start_flow(OrderFlow, order.order_id, order)
     await client.wait_for_step_completion(order.order_id, StepExecutionId(ChargeStep), timeout=30)
     return await client.get_attribute(order.order_id, STATUS)
+
+
+async def orders_that_are(client: AsyncClient, status: OrderStatus) -> list[str]:
+    """Find orders by where they stand, newest first; sees every write that was acknowledged before."""
+    page = await client.search_flows(f"FlowType = 'OrderFlow' AND order_status = '{status.value}'")
+    return [flow.flow_id for flow in page.flows]
 
 
 async def play(server: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from dexsdk import FlowNotActiveError, FlowStatus, RpcLockConflictError, WorkerInvocationError
 from dexsdk.testing import SyncEnvironment, start_env, start_env_sync
-from examples.entity_store import CHANGES, CONTACTS, AddressBookFlow, Change, Contact
+from examples.entity_store import CHANGES, CONTACTS, AddressBookFlow, Change, Contact, books_with
 
 BOOK = AddressBookFlow()
 ADA = Contact("Ada", "1")
@@ -73,3 +73,15 @@ def test_a_closed_book_can_be_read_and_not_written(env: SyncEnvironment) -> None
     assert env.client.invoke_rpc(BOOK.read, "book", "Ada") == ADA
     with pytest.raises(FlowNotActiveError):
         env.client.invoke_rpc(BOOK.delete, "book", "Ada")
+
+
+async def test_a_book_is_found_by_words_of_its_entries() -> None:
+    """[ATTR-9, SEARCH-5] as soon as they are written, and no longer than they are there."""
+    async with start_env(BOOK, auto_skip=False) as env:
+        for flow_id in ("one", "two"):
+            await env.client.start_flow(AddressBookFlow, flow_id)
+            await env.client.invoke_rpc(BOOK.create, flow_id, Contact("O'Brien", "1", f"likes engine {flow_id}"))
+        assert await books_with(env.client, "ENGINE o'brien") == ["one", "two"]
+        assert await books_with(env.client, "one likes") == ["one"]
+        await env.client.invoke_rpc(BOOK.delete, "one", "O'Brien")
+        assert await books_with(env.client, "likes") == ["two"]

@@ -17,6 +17,7 @@ from examples.order_processing import (
     OrderFlow,
     OrderStatus,
     Payments,
+    orders_that_are,
     start_order,
 )
 from examples.reminders import OPT_OUT, SENT, ReminderFlow, ReminderPlan
@@ -83,8 +84,11 @@ async def test_an_order_is_charged_at_once_and_shipped_when_it_is_approved() -> 
         assert await start_order(env.client, order(1)) is OrderStatus.CHARGED
         await env.advance(3 * DAY)
         assert await env.client.invoke_rpc(flow.status, "order-1") is OrderStatus.CHARGED
+        assert await orders_that_are(env.client, OrderStatus.CHARGED) == ["order-1"]
         assert (await approve(env, 1, True)).startswith("parcel-")
         assert await env.client.invoke_rpc(flow.status, "order-1") is OrderStatus.SHIPPED
+        assert await orders_that_are(env.client, OrderStatus.SHIPPED) == ["order-1"]
+        assert await orders_that_are(env.client, OrderStatus.CHARGED) == []
 
 
 async def test_an_order_that_nobody_approves_is_asked_for_once_a_day() -> None:

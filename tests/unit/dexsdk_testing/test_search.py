@@ -98,7 +98,8 @@ def ids(client: Client, query: str) -> list[str]:
 
 
 def test_attr_9_values_of_every_type_are_found_as_soon_as_they_are_written() -> None:
-    with start_env_sync(Searchable()) as env:
+    flow = Searchable()
+    with start_env_sync(flow) as env:
         client = env.client
         options = (
             StartFlowOptions()
@@ -139,9 +140,9 @@ def test_attr_9_values_of_every_type_are_found_as_soon_as_they_are_written() -> 
         assert ids(client, "color = 'blue'") == ["f"]
         client.set_attribute("f", COLOR, None)
         assert ids(client, "color IS NULL") == ["f"]
-        client.invoke_rpc(Searchable.paint, "f", "red")
+        client.invoke_rpc(flow.paint, "f", "red")
         assert ids(client, "color = 'red'") == ["f"]
-        client.invoke_rpc(Searchable.paint, "f", "")
+        client.invoke_rpc(flow.paint, "f", "")
         assert ids(client, "color IS NOT NULL") == []
         client.set_attribute("f", PARTS, "a", "wheel")
         client.set_attribute("f", PARTS, "b", "door")
