@@ -10,6 +10,7 @@ from dexd.core.flow.evolve import evolve
 from dexd.core.flow.state import RunState
 from dexd.core.ids import TIMEOUT_HANDLER_ID
 from dexd.core.outcome import RecordedEvent
+from dexd.engine.batch import last_error_of
 from dexd.engine.pending_timers import timer_rows
 from dexd.log.event_log import RunRow
 from dextools.log_verification import verify_log
@@ -166,7 +167,8 @@ def check_live_state(server: SimulatedServer, histories: dict[int, list[Recorded
         rows = [row for row in server.log.run_rows(state.flow_id) if row.run_id == state.run_id]
         timers = sorted(timer_rows(state), key=lambda row: row.step_execution_id)
         assert server.log.pending_timers(state.stream_id) == timers, f"{world}: timers of {state.flow_id} [ARCH-10]"
-        assert [_row_of(state)] == rows, f"{world}: projection of {state.flow_id} differs: {rows} [INV-8]"
+        expected = [_row_of(state, rows[0].last_error if state.is_open and rows else last_error_of(state))]
+        assert expected == rows, f"{world}: projection of {state.flow_id} differs: {rows} [INV-8]"
 
 
 def _check_removed(log: KeptLog, state: RunState, live: RunState | None, world: str) -> None:
@@ -189,7 +191,10 @@ def fold(events: Sequence[RecordedEvent]) -> RunState:
     return state
 
 
-def _row_of(state: RunState) -> RunRow:
+def _row_of(state: RunState, last_error: str) -> RunRow:
+    """The last error of an open run is as old as the last search for it [SEARCH-3]."""
+    terms = state.terms
+    parent, schedule = (None, None) if terms is None else (terms.parent, terms.schedule)
     return RunRow(
         state.stream_id,
         state.run_id,
@@ -204,6 +209,9 @@ def _row_of(state: RunState) -> RunRow:
         state.start_request_id,
         state.first_run_id,
         "" if state.chain_id == state.run_id else state.chain_id,
+        "" if parent is None else parent.flow_id,
+        "" if schedule is None else schedule.schedule_id,
+        last_error,
     )
 
 
