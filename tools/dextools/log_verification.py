@@ -4,6 +4,7 @@ Everything is compared with what folding the events from the first one gives, be
 else is derived from them.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -11,12 +12,13 @@ import msgspec
 
 from dexd.codec.event_codec import is_of_run
 from dexd.codec.state_codec import from_snapshot, stream_from_snapshot, to_snapshot, to_stream_snapshot
-from dexd.core.events import Event, FlowClosed, FlowStarted
+from dexd.core.events import Event, FlowClosed, FlowContinued, FlowStarted
+from dexd.core.flow.carrying import to_carried
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.parking import is_quiet
 from dexd.core.flow.state import RunState, StepPhase
 from dexd.core.flow.transitions import is_flow_transition, is_step_transition
-from dexd.core.ids import StepExecutionId
+from dexd.core.ids import RunId, StepExecutionId
 from dexd.core.outcome import RecordedEvent
 from dexd.core.streams import StreamKind, StreamState, evolve_stream, summary_of
 from dexd.core.values import FlowStatus
@@ -60,6 +62,8 @@ class LogReport:
     fault_count: int = 0
     faults: list[Fault] = field(default_factory=list)
     """The first of them."""
+    carried: dict[RunId, bytes] = field(default_factory=dict)
+    """What runs that are looked at later must begin with, as a digest."""
 
     def miss(self, expected_seq: int, found_seq: int) -> None:
         """Note the numbers that are skipped."""
@@ -262,8 +266,9 @@ def _verify_index(log: EventLog, state: RunState, report: LogReport) -> None:
 
 
 def _checked_fold(state: RunState | None, recorded: RecordedEvent, report: LogReport) -> RunState:
-    """Fold an event, and hold what it did to the transition table [ARCH-2]."""
+    """Fold an event, and hold what it did to the transition table [ARCH-2]; also what runs hand to each other."""
     event = type(recorded.event)
+    _verify_link(state, recorded.event, report)
     status, phases = (None, {}) if state is None else (state.status, _phases(state, recorded.event))
     folded = evolve(state, recorded)
     if not is_flow_transition(status, event, folded.status):
@@ -274,6 +279,19 @@ def _checked_fold(state: RunState | None, recorded: RecordedEvent, report: LogRe
             text = f"event {recorded.version}, {event.__name__}, is illegal for {step_id} in phase {_name(before)}"
             report.add(folded.run_id, text)
     return folded
+
+
+def _verify_link(state: RunState | None, event: Event, report: LogReport) -> None:
+    """A run begins with the very state that the one before had when it was continued [ROLL-3]."""
+    if state is None:
+        return
+    if isinstance(event, FlowClosed) and event.status is FlowStatus.CONTINUED_AS_NEW:
+        report.carried[event.next_run_id] = hashlib.sha256(to_carried(state)).digest()
+    elif isinstance(event, FlowContinued):
+        # Without the run before, which may have left the log, there is nothing to compare with.
+        digest = report.carried.pop(state.run_id, None)
+        if digest is not None and digest != hashlib.sha256(event.carried).digest():
+            report.add(state.run_id, f"it begins with another state than run {event.previous_run_id} had at its end")
 
 
 def _phases(state: RunState, event: Event) -> dict[StepExecutionId, StepPhase | None]:
