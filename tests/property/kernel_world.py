@@ -12,6 +12,7 @@ import msgspec
 from dexd.core import commands as c
 from dexd.core import effects as f
 from dexd.core.config import KernelConfig
+from dexd.core.events import FlowClosed
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.invariants import history_violations
 from dexd.core.flow.state import RunState, StepPhase
@@ -22,7 +23,7 @@ from dexd.core.kernel import Kernel
 from dexd.core.outcome import Outcome, RecordedEvent
 from dexd.core.sub_flow_desk import running_children
 from dexd.core.sub_flows import SubFlowKey
-from dexd.core.values import Method, Response, Token
+from dexd.core.values import FlowStatus, Method, Response, Token
 from dexd.core.wanted import RunRef, RunRefs
 from tests.support.builders import (
     DEAD_END,
@@ -117,7 +118,9 @@ class KernelWorld:
 
     def _boot(self) -> None:
         self.kernel = Kernel(self.config, last_stream_id=len(self.streams))
-        for stream_id in self.streams:
+        for stream_id, folded in self.folded.items():
+            if folded.status is FlowStatus.CONTINUED_AS_NEW:
+                continue
             state = self._restored(stream_id)
             if state.run_id not in self.parked:
                 self.kernel.adopt(state, self._waiting_for(state.flow_id))
@@ -158,6 +161,10 @@ class KernelWorld:
         for recorded in outcome.events:
             folded = self.folded[recorded.stream_id]
             assert folded == self.kernel.run_by_id(folded.run_id), "live state is not the fold of its events [INV-8]"
+        for recorded in outcome.events:
+            if isinstance(recorded.event, FlowClosed) and recorded.event.status is FlowStatus.CONTINUED_AS_NEW:
+                # As the shell does once it is committed: the run that goes on has everything.
+                assert self.kernel.forget(self.folded[recorded.stream_id].run_id)
         for effect in outcome.effects:
             if isinstance(effect, f.SubmitCommand):
                 self.do(effect.command)
@@ -182,10 +189,9 @@ class KernelWorld:
 
     def _wanted(self, command: c.Command) -> list[RunId]:
         wanted = self.kernel.wanted(command)
-        if isinstance(wanted, RunRef):
-            return [wanted.run_id]
-        if isinstance(wanted, RunRefs):
-            return list(wanted.run_ids)
+        if isinstance(wanted, RunRef | RunRefs):
+            chains = [wanted.run_id] if isinstance(wanted, RunRef) else wanted.run_ids
+            return [run.run_id for run in self.parked.values() if run.chain_id in chains]
         flow_id = wanted.flow_id if isinstance(wanted, c.StartFlow) else wanted
         return [run.run_id for run in self.parked.values() if run.flow_id == flow_id]
 
@@ -200,8 +206,10 @@ class KernelWorld:
         return [(key, execution_id) for key, child, execution_id in children if child == flow_id]
 
     def _wake_parked(self) -> None:
-        """One by one and in due order [TIMER-5]."""
-        while due := [run for run in self.parked.values() if 0 < next_deadline(run) <= self.now]:
+        """One by one and in due order [TIMER-5]; never before the kernel serves, like the shell."""
+        while self.kernel.is_serving and (
+            due := [run for run in self.parked.values() if 0 < next_deadline(run) <= self.now]
+        ):
             first = min(due, key=next_deadline)
             until = next_deadline(first) if len(due) > 1 else self.now
             self._bring_back([first.run_id])

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -70,6 +71,8 @@ CONFIG = KernelConfig(max_concurrent_tasks_cap=256)
 DURATIONS = (0, 1, 40, 1_000, 5_000, 10_000, 30_000)
 
 flow_ids = st.sampled_from(["f1", "f2", "f3"])
+thresholds = st.sampled_from([10_000, 4, 7, 15])
+"""Events after which a run is continued: never, or all the time [ROLL-2]."""
 channels = st.sampled_from(["c", "d"])
 picks = st.integers(0, 7)
 step_options: st.SearchStrategy[StepOptions | None] = st.sampled_from(
@@ -139,14 +142,15 @@ class KernelMachine(RuleBasedStateMachine):
         self._requests = 0
         self._callers = 0
         self._lost: list[Peer] = []
-        self.world = KernelWorld(CONFIG)
+        self.world: KernelWorld
 
     def _fresh(self) -> str:
         self._requests += 1
         return f"r{self._requests}"
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(threshold=thresholds)
+    def begin(self, threshold: int) -> None:
+        self.world = KernelWorld(msgspec.structs.replace(CONFIG, rollover_events=threshold))
         self.world.connect("w0", "i0")
         self.world.connect("w1", "i0")
         self.world.do(start("f1", "run-1", step=plan("A", wait_for=True)))

@@ -24,6 +24,7 @@ from dexd.core.terms import FlowRetry, FlowTerms, FlowTimeoutPolicy
 from dexd.core.values import (
     Canceling,
     Decision,
+    FlowStatus,
     IdReusePolicy,
     Method,
     Response,
@@ -153,9 +154,8 @@ class NaiveMachine(RuleBasedStateMachine):
         super().__init__()
         self._requests = 0
         self._messages = 0
-        self.world = KernelWorld(CONFIG)
-        self.model = NaiveFlows(self.world.now)
-        self._connect(None)
+        self.world: KernelWorld
+        self.model: NaiveFlows
 
     def _connect(self, old: Peer | None) -> None:
         self.world.connect("w", "i", presents_from=old, limit=256, steps=f"A B Recover {TIMEOUT_HANDLER}")
@@ -180,8 +180,12 @@ class NaiveMachine(RuleBasedStateMachine):
 
     # ---- clients ----
 
-    @initialize(step=plans)
-    def begin(self, step: StepPlan) -> None:
+    @initialize(step=plans, threshold=st.sampled_from([10_000, 3, 6, 11]))
+    def begin(self, step: StepPlan, threshold: int) -> None:
+        """Roll-over, whenever it comes, changes nothing that can be seen [ROLL-3..5]."""
+        self.world = KernelWorld(msgspec.structs.replace(CONFIG, rollover_events=threshold))
+        self.model = NaiveFlows(self.world.now)
+        self._connect(None)
         self.start("f1", step, IdReusePolicy.DEFAULT, None)
 
     @rule(flow_id=flow_ids, step=plans, policy=st.sampled_from(list(IdReusePolicy)), terms=terms_values)
@@ -220,7 +224,7 @@ class NaiveMachine(RuleBasedStateMachine):
 
     def _named(self, run: NaiveRun, deleted: Sequence[tuple[str, bytes]]) -> tuple[tuple[str, str], ...]:
         """The same by the IDs that the kernel gave them."""
-        (state,) = (state for state in self.world.folded.values() if state.run_id == run.run_id)
+        state = self._states()[RunId(run.run_id)]
         ids = {message.value: message.message_id for queue in state.channels.values() for message in queue}
         return tuple((channel, ids.get(value, "gone")) for channel, value in deleted)
 
@@ -380,8 +384,13 @@ class NaiveMachine(RuleBasedStateMachine):
 
     # ---- what can be seen ----
 
+    def _states(self) -> dict[RunId, RunState]:
+        """The model knows nothing of roll-over: to it a chain is one run, named by its first [ROLL-3, ROLL-4]."""
+        folded = self.world.folded.values()
+        return {state.chain_id: state for state in folded if state.status is not FlowStatus.CONTINUED_AS_NEW}
+
     def compare(self) -> None:
-        states = {state.run_id: state for state in self.world.folded.values()}
+        states = self._states()
         for run in self.model.runs:
             if run.previous is not None and not run.run_id:
                 run.run_id = states[RunId(run.previous.run_id)].next_run_id
