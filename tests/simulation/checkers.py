@@ -15,6 +15,7 @@ from dexd.engine.pending_timers import timer_rows
 from dexd.log.event_log import RunRow
 from dextools.log_verification import verify_log
 from tests.simulation.chains import check_links, fold_chain, join_chains
+from tests.simulation.documents import check_blobs, check_document
 from tests.simulation.endings import check_counts, check_endings, check_schedule
 from tests.simulation.families import check_families, check_parents
 from tests.simulation.requests import Acknowledged
@@ -45,6 +46,7 @@ def check_all(server: SimulatedServer, acknowledged: Sequence[Acknowledged], wor
     for chain in chains:
         check_links(chain, world)
         check_history(chain, world)
+    check_blobs(server.blobs, server.log, world)
     check_live_state(server, histories, world)
     faults = verify_log(server.log, lambda _: None).faults
     assert not faults, f"{world}: {faults[:3]} [INV-8]"
@@ -244,5 +246,7 @@ def check_acknowledged(histories: dict[int, list[RecordedEvent]], told: Acknowle
     for state in map(fold, histories.values()):
         all_runs.setdefault(state.flow_id, []).append(state)
     check_travels(all_runs, told, world)
+    for flow_id in told.documents:
+        check_document(runs[flow_id][-1], told, f"{world}: {flow_id}")
     for flow_id in told.kept:
         check_takes(runs[flow_id][-1], told, f"{world}: {flow_id}")

@@ -7,6 +7,7 @@ from random import Random
 from dexd.core.terms import FlowRetry, FlowTerms, FlowTimeoutPolicy
 from dexd.core.values import FlowStatus, RetryPolicy
 from tests.simulation.answers import value
+from tests.simulation.documents import drive_document
 from tests.simulation.families import drive_family
 from tests.simulation.faults import Faults
 from tests.simulation.requests import Acknowledged, Requests, start_plan
@@ -42,6 +43,7 @@ class SimulatedClient:
             self._vault,
             self._traveller,
             self._schedule,
+            self._document,
         ]
         drives = []
         for index in range(flows):
@@ -95,6 +97,9 @@ class SimulatedClient:
 
     async def _vault(self, flow_id: str) -> None:
         await drive_vault(self._requests, self._random, flow_id)
+
+    async def _document(self, flow_id: str) -> None:
+        await drive_document(self._requests, self._random, flow_id)
 
     async def _traveller(self, flow_id: str) -> None:
         await drive_traveller(self._requests, self._random, flow_id)

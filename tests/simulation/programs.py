@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from dexpb.v1 import frames
-from tests.simulation import family_programs, vault_programs
+from tests.simulation import document_programs, family_programs, vault_programs
 from tests.simulation.answers import (
     DEAD_END,
     QUICK,
@@ -59,6 +59,7 @@ FLOWS = (
     frames.FlowDescriptor("Inbox", frames.StepDescriptor("Read", True, QUICK), ("Read",), ("append", "peek")),
     *family_programs.FLOWS,
     *vault_programs.FLOWS,
+    *document_programs.FLOWS,
 )
 START_STEPS = {flow.flow_type: flow.start_step for flow in FLOWS}
 
@@ -245,4 +246,5 @@ _HANDLERS: dict[tuple[str, str, int], Callable[[frames.Assign, Any], Result]] = 
     ("Inbox", "peek", frames.METHOD_RPC): _peek,
     **family_programs.HANDLERS,
     **vault_programs.HANDLERS,
+    **document_programs.HANDLERS,
 }

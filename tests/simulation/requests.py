@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeAlias
 
+import msgspec
+
 from dexd.codec.step_plans import plan_of_descriptor
 from dexd.codec.time_travel_requests import TimeTravelQuery
 from dexd.core.commands import InvokeRpc, PublishMessages, SetAttribute, StartFlow, StopFlow
@@ -19,12 +21,16 @@ from dexd.core.terms import FlowTerms
 from dexd.core.values import FlowStatus, StepPlan, StopType
 from dexd.engine.engine import Engine
 from dexd.engine.ports import OnAnswer
+from dexpb.v1.blobs import make_reference
 from tests.simulation import programs
 from tests.simulation.answers import value
+from tests.simulation.document_programs import FLOW_TYPE, THRESHOLD_BYTES
 from tests.simulation.faults import Faults
 from tests.simulation.server import SimulatedServer
 
 Request: TypeAlias = StartFlow | PublishMessages | SetAttribute | StopFlow | TimeTravelQuery | ScheduleCommand
+
+_encode = msgspec.msgpack.Encoder(enc_hook=str).encode
 
 PATIENCE_SECONDS = 8.0
 """How long a client waits for a reply before it repeats the request."""
@@ -57,6 +63,8 @@ class Acknowledged:
     """Flow ID to who was answered that it took which messages."""
     takes_refused: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """Flow ID to who was told that not all of its messages are there."""
+    documents: dict[str, bytes] = field(default_factory=dict)
+    """Flow ID to the text that must come out."""
     forks: dict[str, list[str]] = field(default_factory=dict)
     """Flow ID to the runs that time travel began."""
     attempts: dict[str, int] = field(default_factory=dict)
@@ -76,11 +84,14 @@ class Requests:
         """What befalls requests from now on."""
         self.acknowledged = acknowledged
         self._count = 0
+        self._session = f"client-{number}".encode()
+        self._uploaded: dict[bytes, bytes] = {}
+        """Large values by what stands for them."""
 
     async def start(self, flow_id: str, flow_type: str, content: object, terms: FlowTerms | None = None) -> None:
         """Start a Flow, which must be accepted."""
         request_id = self._new_request()
-        encoded = value(content)
+        encoded = await self._outgoing(value(content), is_large=flow_type == FLOW_TYPE)
         plan = start_plan(flow_type, encoded)
 
         def make() -> StartFlow:
@@ -98,7 +109,7 @@ class Requests:
     async def publish(self, flow_id: str, channel: str, item: str) -> tuple[str, ...] | None:
         """Publish one message; gives its ID, or None when it was refused; a closed Flow takes nothing."""
         request_id = self._new_request()
-        values = (value(item),)
+        values = (await self._outgoing(value(item), is_large=channel == "pages"),)
         digest = _digest(channel, *values)
         reply = await self._insist(lambda: PublishMessages(FlowId(flow_id), None, channel, values, request_id, digest))
         if isinstance(reply, Rejection) and reply.code is not Code.FLOW_NOT_ACTIVE:
@@ -219,9 +230,22 @@ class Requests:
         """Send the request until it is answered; the request ID makes the repeats harmless [GEN-8]."""
         while True:
             reply = await self._try(make())
+            if isinstance(reply, Rejection) and reply.code is Code.BLOB_NOT_UPLOADED:
+                for data in self._uploaded.values():
+                    await self._server.upload(data, self._session)
+                continue
             if reply is not None and not (isinstance(reply, Rejection) and reply.code in TRY_LATER):
                 return reply
             await asyncio.sleep(self._random.uniform(0.2, 1.5))
+
+    async def _outgoing(self, data: bytes, *, is_large: bool) -> bytes:
+        """Upload a value that is too large, and give what stands for it."""
+        if not is_large or len(data) <= THRESHOLD_BYTES:
+            return data
+        reference = make_reference(data)
+        self._uploaded[reference] = data
+        await self._server.upload(data, self._session)
+        return reference
 
     async def _try(self, command: Request) -> Reply | Rejection | None:
         await asyncio.sleep(self._random.uniform(0.0002, 0.004))
@@ -231,6 +255,10 @@ class Requests:
         lost = self._random.random() < self.faults.lost_reply
         if engine is None or (lost and self._random.random() < 0.5):
             return None
+        if isinstance(command, StartFlow | PublishMessages) and self._server.documents is not None:
+            refused = self._server.documents.references.refuse_request(_encode(command), self._session)
+            if refused is not None:
+                return refused
         if self._random.random() < self.faults.duplicate_request:
             _submit(engine, command, lambda _: None)
         reply = asyncio.get_running_loop().create_future()

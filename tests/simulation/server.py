@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
+from dexd.blobs.memory_store import MemoryBlobStore
 from dexd.codec.hello import decode_opening
 from dexd.codec.outbound import EffectEncoder, SessionTerms, join_blocks
 from dexd.codec.wire import decode_batch
@@ -16,6 +17,7 @@ from dexd.engine.parking_lot import Bounds
 from dexd.engine.system import ServerClock
 from dexd.log.errors import LogError, LogFullError
 from dexd.log.event_log import Batch
+from tests.simulation.document_desk import DocumentDesk, upload
 from tests.simulation.faults import Faults
 from tests.simulation.retention import KeptLog, SimulatedRetention
 
@@ -104,8 +106,11 @@ class Connection:
         server: "SimulatedServer",
         deliver: Callable[[bytes], None],
         on_end: Callable[[Rejection | None], None],
+        worker: bytes,
     ) -> None:
         self._server = server
+        self._desk = server.documents
+        self._worker = worker
         self._engine = server.engine
         self._deliver = deliver
         self._on_end = on_end
@@ -118,12 +123,17 @@ class Connection:
         if engine is None or not self._is_alive:
             return
         if self._session is not None:
-            engine.post(decode_batch(message, self._session).commands)
+            commands = decode_batch(message, self._session).commands
+            if self._desk is not None:
+                commands = self._desk.references.check_results(message, commands, self._worker)
+            engine.post(commands)
             return
         self._session = engine.open_session(self)
         opening = decode_opening(message, self._session)
         if isinstance(opening, Rejection):
             raise AssertionError(f"the simulated worker said something wrong: {opening}")
+        if self._desk is not None:
+            self._desk.references.note_resumed(opening.command)
         engine.post([opening.command, *opening.rest.commands])
 
     def end(self, reason: str) -> None:
@@ -141,6 +151,8 @@ class Connection:
         if not self._is_alive:
             return
         blocks = self._encoder.encode(effects).blocks
+        if self._desk is not None:
+            self._desk.references.note_handed_out((block.data for block in blocks), effects)
         if blocks:
             self._deliver(join_blocks(blocks))
         for effect in effects:
@@ -176,6 +188,9 @@ class SimulatedServer:
         self.clock: SimulatedClock | None = None
         self.fatal: BaseException | None = None
         self.crashes = 0
+        self.blobs = MemoryBlobStore()
+        """Large values; they survive as the log does."""
+        self.documents: DocumentDesk | None = None
         self._writer: SimulatedWriter | None = None
         self._doomed_at: str | None = None
 
@@ -194,6 +209,9 @@ class SimulatedServer:
             call_later=self._writer.call_later,
         )
         self.engine.start()
+        self.documents = DocumentDesk(
+            self._random, self.blobs, self.log, self.engine, self.clock, self._writer.call_later
+        )
         if self._retention_ms:
             self._retention = SimulatedRetention(
                 self._random, self.log, self.engine, self.clock, self._writer.call_later, self._retention_ms
@@ -211,6 +229,10 @@ class SimulatedServer:
         dead, self.engine = self.engine, None
         dead.close()
         self._on_crash()
+
+    async def upload(self, data: bytes, session: bytes) -> None:
+        """Upload a large value until that is confirmed."""
+        await upload(self, self._random, data, session)
 
     def calm(self, faults: Faults) -> None:
         """Replace the faults, for good."""

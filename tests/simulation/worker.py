@@ -12,6 +12,7 @@ from dexsdk._slots import Slots
 from dexsdk._wire import decode_batch, encode_batches
 from dexsdk._worker_identity import WorkerIdentity
 from tests.simulation import answers, programs
+from tests.simulation.document_programs import FLOW_TYPE, loaded, offloaded
 from tests.simulation.faults import Faults
 from tests.simulation.server import Connection, SimulatedServer
 
@@ -51,6 +52,7 @@ class SimulatedWorker:
         self._link: Link | None = None
         self._connection: Connection | None = None
         self._backoff = Backoff()
+        self._uploader = f"worker-{number}".encode()
         self._stalled_until = 0.0
         self.is_alive = True
         self.is_leaving = False
@@ -132,7 +134,9 @@ class SimulatedWorker:
 
     def _connect(self) -> None:
         link = self._link = Link(self._random)
-        self._connection = Connection(self._server, lambda data: self._arrive(link, data), lambda _: self._ended(link))
+        self._connection = Connection(
+            self._server, lambda data: self._arrive(link, data), lambda _: self._ended(link), self._uploader
+        )
         self._send([self._session.connect()])
 
     def _ended(self, link: Link) -> None:
@@ -178,9 +182,25 @@ class SimulatedWorker:
             return
         if self._random.random() < self._faults.handler_failure:
             result = answers.fail(delivery.assign, "simulated")
+        elif delivery.assign.flow_type == FLOW_TYPE:
+            self._finish_large(delivery)
+            return
         else:
             result = programs.run(delivery.assign)
         self._send(self._session.finish(delivery, result, self._now_ms()))
+
+    def _finish_large(self, delivery: Delivery) -> None:
+        """Upload what is large of the result before it is sent, again and again until that is confirmed."""
+        result, large = offloaded(programs.run(loaded(delivery.assign, self._server.blobs)))
+        if large:
+            uploading = asyncio.gather(*(self._server.upload(data, self._uploader) for data in large.values()))
+            uploading.add_done_callback(lambda _: self._send_large(delivery, result))
+        else:
+            self._send_large(delivery, result)
+
+    def _send_large(self, delivery: Delivery, result: answers.Result) -> None:
+        if self.is_alive:
+            self._send(self._session.finish(delivery, result, self._now_ms()))
 
     def _send(self, outgoing: list[frames.WorkerFrame]) -> None:
         link, connection = self._link, self._connection
