@@ -91,8 +91,7 @@ def put_streams(rows: int) -> str:
 @cache
 def remove_timers(rows: int) -> str:
     """Take the timer rows of Step executions away."""
-    keys = _placeholders(2, rows)
-    return f"DELETE FROM pending_timers WHERE (stream_id, step_execution_id) IN (VALUES {keys})"
+    return _remove("pending_timers", "step_execution_id", rows)
 
 
 @cache
@@ -119,7 +118,7 @@ def put_index_values(rows: int) -> str:
 @cache
 def remove_index_values(rows: int) -> str:
     """Take the index values of runs and keys away."""
-    return f"DELETE FROM index_values WHERE (stream_id, key) IN (VALUES {_placeholders(2, rows)})"
+    return _remove("index_values", "key", rows)
 
 
 @cache
@@ -131,7 +130,7 @@ def put_index_texts(rows: int) -> str:
 @cache
 def remove_index_texts(rows: int) -> str:
     """Take the texts of runs and keys away."""
-    return f"DELETE FROM index_texts WHERE (stream_id, key) IN (VALUES {_placeholders(2, rows)})"
+    return _remove("index_texts", "key", rows)
 
 
 @cache
@@ -160,6 +159,16 @@ REMOVE_PROJECTIONS = (
     "DELETE FROM index_texts",
 )
 NOTE_PROJECTIONS = "UPDATE projections SET version = ?"
+
+
+def _remove(table: str, column: str, rows: int) -> str:
+    """Take rows away by stream and another column; without the first condition SQLite would look at the whole table."""
+    return f"""
+        WITH gone (stream_id, name) AS (VALUES {_placeholders(2, rows)})
+        DELETE FROM {table}
+        WHERE stream_id IN (SELECT stream_id FROM gone)
+            AND (stream_id, {column}) IN (SELECT stream_id, name FROM gone)
+    """
 
 
 def _placeholders(columns: int, rows: int) -> str:

@@ -1,7 +1,7 @@
 """Statements stay few and use their indexes."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -70,3 +70,13 @@ def test_all_statements_stay_prepared() -> None:
 def test_no_statement_has_more_parameters_than_sqlite_takes(connection: sqlite3.Connection) -> None:
     """32,766 is the default; builds with less are older than what is required."""
     assert queries.put_runs(queries.INSERT_ROWS_MAX).count("?") <= 32_766
+
+
+@pytest.mark.parametrize("remove", [queries.remove_timers, queries.remove_index_values, queries.remove_index_texts])
+def test_rows_are_removed_without_looking_at_the_whole_table(
+    connection: sqlite3.Connection, remove: Callable[[int], str]
+) -> None:
+    """What a commit costs must not grow with what is in the log."""
+    steps = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {remove(2)}", (1, "a", 2, "b"))]
+    assert any(step.startswith("SEARCH") and "stream_id=?" in step for step in steps), steps
+    assert not any(step.startswith(("SCAN pending_timers", "SCAN index_")) for step in steps), steps
