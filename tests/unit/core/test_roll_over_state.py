@@ -94,7 +94,12 @@ def rich() -> Given:
     )
     wait = any_of(timer(at=T0 + 90 * SECOND), channel("x", 2, 2), SUB, SUB)
     return given(
-        started(terms=own, timeout_at=T0 + 100 * SECOND, attributes=(("a", b"1"),)),
+        started(
+            terms=own,
+            timeout_at=T0 + 100 * SECOND,
+            attributes=(("a", b"1"),),
+            indexed=(IndexWrite("A", IndexType.INT, 1),),
+        ),
         scheduled("A-1"),
         scheduled("Run-1", options=options(execute_locks=("a",))),
         scheduled("Wait-1", wait_for=True),
