@@ -1,7 +1,7 @@
 """What users write and what must type-check under ``mypy --strict`` [TYPE-1]."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from dexsdk import (
     AsyncClient,
@@ -21,6 +21,10 @@ from dexsdk import (
     PendingMessage,
     PersistenceSchema,
     RPCResult,
+    OverlapPolicy,
+    ScheduleAction,
+    SchedulePolicy,
+    ScheduleSpec,
     Registry,
     RetryAfter,
     RetryPolicy,
@@ -236,3 +240,12 @@ async def later_calls(client: AsyncClient) -> None:
     await client.wait_for_attribute_equal("id", STATUS, "paid", 5.0)
     score: int = await client.wait_for_attribute_match("id", SCORES, "a", AttributeMatch.greater_than(3))
     print(score)
+
+
+async def scheduled_calls(client: AsyncClient) -> None:
+    spec = ScheduleSpec("30 6 * * *", time_zone="Europe/Berlin", jitter=timedelta(minutes=1))
+    policy = SchedulePolicy(OverlapPolicy.BUFFER_ONE, pause_on_failure=True)
+    await client.schedules.create("s", spec, ScheduleAction(Counting, 5), policy)
+    fires: list[datetime] = await client.schedules.preview("s", 3)
+    occurrence: str = await client.schedules.trigger_now("s", OverlapPolicy.ALLOW_ALL)
+    print(fires, occurrence, (await client.schedules.describe("s")).planned)

@@ -12,6 +12,7 @@ from dexsdk import (
     Context,
     Flow,
     RPCResult,
+    ScheduleAction,
     StartFlowOptions,
     Step,
     StepDecision,
@@ -182,3 +183,11 @@ def sub_flows(context: Context) -> None:
     SubFlow.get_condition_results(context, "0")  # error
     StartFlowOptions(timeout_policy="FAIL")  # error
     StartFlowOptions(start_delay="1 s")  # error
+
+
+def schedules(client: Client) -> None:
+    ScheduleAction(CountFlow, "1")  # error
+    ScheduleAction(CountFlow)  # error
+    client.schedules.preview(5)  # error
+    client.schedules.trigger_now("s", "SKIP")  # error
+    client.schedules.describe("s").started.upper()  # error
