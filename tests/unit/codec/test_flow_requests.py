@@ -464,3 +464,27 @@ def test_chan_9_a_page_of_messages_is_asked_for_by_the_last_one_seen() -> None:
     for field, wrong in (("flow_id", ""), ("channel", ""), ("page_size", 1_001)):
         request = pb.ListChannelMessagesRequest(**valid | {field: wrong})
         refusal(queries.to_messages_query(request), field)
+
+
+# ---- index values -----------------------------------------------------------------------------------------------
+
+
+def test_lim_3_index_value_that_is_too_large_is_refused_with_its_size() -> None:
+    large = [pb.IndexWrite(key="k", type=1, value=b'"' + b"x" * 5_000 + b'"')]
+    request = start_request()
+    request.attributes.append(pb.AttributeValue(key="a", value=b"1"))
+    request.indexed.extend(large)
+    for answer in (
+        requests.to_start_flow(request, MINTED, KNOWN),
+        requests.to_set_attribute(pb.SetAttributeRequest(flow_id="f", key="a", value=b"1", indexed=large), FRESH),
+    ):
+        refused = refusal(answer)
+        assert refused.code is Code.VALUE_TOO_LARGE
+        assert (refused.fields["size"], refused.fields["limit"]) == ("5000", "4096")
+
+
+def test_attr_9_what_is_no_index_value_is_refused() -> None:
+    wrong = pb.SetAttributeRequest(flow_id="f", key="a", value=b"1", indexed=[pb.IndexWrite(key="k", type=4)])
+    wrong.indexed[0].value = b'"five"'
+    refused = refusal(requests.to_set_attribute(wrong, FRESH), "indexed")
+    assert "'k'" in refused.message

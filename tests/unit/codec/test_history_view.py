@@ -14,6 +14,7 @@ from dexd.core.flow.carrying import to_carried
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, MessageId, RequestId, RunId, StepExecutionId, StreamId, WorkerId
+from dexd.core.index_values import IndexType, IndexWrite
 from dexd.core.outcome import RecordedEvent
 from dexd.core.sub_flows import SubFlowPlan
 from dexd.core.terms import FlowTerms
@@ -242,6 +243,14 @@ def test_recovery_step_shows_the_error_that_it_recovers_from() -> None:
             {
                 "writes": [{"key": "a", "value": 2}, {"key": "b", "value": None}],
                 "request": {"request_id": "q"},
+            },
+        ),
+        (
+            (STARTED, e.AttributesSet((("a", b"2"),), REQUEST, (IndexWrite("k", IndexType.INT, 2),))),
+            {
+                "writes": [{"key": "a", "value": 2}],
+                "request": {"request_id": "q"},
+                "indexed": [{"key": "k", "type": "INT", "value": 2}],
             },
         ),
     ],

@@ -121,6 +121,9 @@ def test_arch_11_run_that_wakes_up_soon_is_not_worth_it() -> None:
     assert sleeps_until(run, T0 + 5 * SECOND - 1)
     assert not sleeps_until(run, T0 + 5 * SECOND)
     assert sleeps_until(fold(*ON_NEWS), T0 + 10**9)
+    limited = fold(started(timeout_at=T0 + 5 * SECOND), *ON_NEWS[1:])
+    assert sleeps_until(limited, T0 + 5 * SECOND - 1)
+    assert not sleeps_until(limited, T0 + 5 * SECOND)
     kernel = given(*ON_TIMER).kernel
     assert kernel.can_park(RunId(RUN), until=T0 + SECOND)
     assert not kernel.can_park(RunId(RUN), until=T0 + 5 * SECOND)
