@@ -407,7 +407,8 @@ def test_damaged_projections_are_found_and_made_anew(server: ServerProcess, tmp_
     with ServerProcess(directory) as own:
         listed = dex("--server", own.address, "flow", "list")["flows"]
         described = [dex("--server", own.address, "flow", "describe", flow_id) for flow_id in ("two", "one")]
-    assert [flow.pop("indexed_attributes") for flow in listed] == [{}, {}]
+    # The server was killed before or after the worker had charged the customer.
+    assert all(flow.pop("indexed_attributes") in ({}, {"order_status": "CHARGED"}) for flow in listed)
     assert (listed, [flow["status"] for flow in listed]) == (described, ["RUNNING", "RUNNING"])
     assert sum(flow["history_events"] for flow in listed) >= verified["events"]
 

@@ -134,7 +134,10 @@ def test_a_fan_out_as_wide_as_its_input_is_joined(server: ServerProcess) -> None
 
 def test_a_human_says_whether_to_retry_or_to_skip(server: ServerProcess) -> None:
     """[OPT-4] the recovery Step waits for the verdict."""
-    assert lines_of("manual_intervention", server) == ["import-* COMPLETED 2 imported, 1 skipped"]
+    waiting, closed, result = lines_of("manual_intervention", server)
+    assert waiting == "AskStep-1 CHANNEL waiting on Channel 'verdicts' with 0 of 1 messages"
+    assert closed.startswith("- NO_STEPS no active Step: the Flow is COMPLETED since ")
+    assert result == "import-* COMPLETED 2 imported, 1 skipped"
 
 
 def test_an_address_book_is_a_flow_without_steps(server: ServerProcess) -> None:

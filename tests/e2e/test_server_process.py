@@ -157,7 +157,7 @@ def test_storage_that_fails_while_running_exits_with_5_and_loses_nothing_acknowl
         while refusal is None:
             flow_id = fresh("large")
             try:
-                start(api, flow_id, input=b"1" * 300_000)
+                start(api, flow_id, input=b"1" * 60_000)
             except RefusedError as error:
                 refusal = error
             else:

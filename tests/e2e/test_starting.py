@@ -218,7 +218,7 @@ def test_row_47_waits_for_past_present_and_future_steps(client: Client) -> None:
 
 
 def test_cfg_2_settings_change_and_are_in_history(client: Client) -> None:
-    client.start_flow(Idle, "tuned", 1, StartFlowOptions(config_override=FlowConfig(continue_as_new_threshold=5)))
+    client.start_flow(Idle, "tuned", 1, StartFlowOptions(config_override=FlowConfig(continue_as_new_threshold=500)))
     client.update_flow_config("tuned", FlowConfig(record_rpc_io=True))
     (updated,) = [event for event in client.get_history("tuned").events if event.kind == "FlowConfigUpdated"]
     assert updated.data["config"]["record_rpc_io"] is True
