@@ -238,6 +238,16 @@ async def executions_of_one_id(act: Act) -> None:
             await act.stop("again", StopType.CANCEL)
 
 
+async def roll_over(act: Act) -> None:
+    """A Flow that waits is continued by another run, which takes its message."""
+    worker = await act.worker()
+    await act.start("long", BEGIN_WAITING)
+    await act.complete(worker, worker.calls[0], wait=Wait(WaitKind.ANY_OF, (timer(HOUR), channel("go"))))
+    await act.rig.answer(c.ContinueAsNew(FlowId("long"), None, RequestId("continue"), b"digest"))
+    await act.publish("long", "go", b'"on"')
+    await act.decide(worker, worker.calls[1], DecisionKind.GRACEFUL_COMPLETE)
+
+
 async def time_travels(act: Act) -> None:
     """A Flow that has ended goes on from its beginning, with what came from outside, and then once more."""
     worker = await act.worker()
@@ -284,6 +294,7 @@ ACTS: tuple[Callable[[Act], Awaitable[None]], ...] = (
     writes_from_outside,
     stops,
     executions_of_one_id,
+    roll_over,
     time_travels,
     still_open,
 )
