@@ -374,11 +374,20 @@ class KernelMachine(RuleBasedStateMachine):
         current = {call.token for call in self.world.kernel.dispatcher.calls.values()}
         stale = [token for token in tokens if token.method is Method.EXECUTE and token not in current]
         if peer is not None and stale:
-            before = {stream: (state.steps, dict(state.attributes)) for stream, state in self.world.folded.items()}
+            before = self._contents()
             self.world.do(complete(decision, stale[pick % len(stale)], peer.session, 999))
-            assert before == {
-                stream: (state.steps, dict(state.attributes)) for stream, state in self.world.folded.items()
-            }
+            assert self._contents() == before
+
+    def _contents(self) -> dict[RunId, Any]:
+        """What the newest run of each chain holds; even a refused result may be the event that makes it roll over."""
+        return {
+            state.chain_id: (
+                [(step.step_execution_id, step.phase, step.attempt, step.delivery) for step in state.steps.values()],
+                dict(state.attributes),
+                [(channel, len(messages)) for channel, messages in state.channels.items()],
+            )
+            for _, state in sorted(self.world.folded.items())
+        }
 
     # ---- time and crashes ----
 
