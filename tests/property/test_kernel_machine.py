@@ -379,10 +379,14 @@ class KernelMachine(RuleBasedStateMachine):
             assert self._contents() == before
 
     def _contents(self) -> dict[RunId, Any]:
-        """What the newest run of each chain holds; even a refused result may be the event that makes it roll over."""
+        """What the newest run of each chain holds, but for hand-overs.
+
+        Even a refused result may be the event that makes a run roll over, and it ends the pause of a worker that had
+        said NO_CAPACITY.
+        """
         return {
             state.chain_id: (
-                [(step.step_execution_id, step.phase, step.attempt, step.delivery) for step in state.steps.values()],
+                [(step.step_execution_id, step.method, step.attempt) for step in state.steps.values()],
                 dict(state.attributes),
                 [(channel, len(messages)) for channel, messages in state.channels.items()],
             )
