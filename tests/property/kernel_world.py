@@ -122,9 +122,13 @@ class KernelWorld:
             if folded.status is FlowStatus.CONTINUED_AS_NEW:
                 continue
             state = self._restored(stream_id)
-            if state.run_id not in self.parked:
+            # As in the shell, an older run is only in memory beside the latest of its Flow ID, never instead of it.
+            if state.run_id not in self.parked and (state.is_open or not self._is_parked(state.flow_id)):
                 self.kernel.adopt(state, self._waiting_for(state.flow_id))
         self.do(c.BeginServing())
+
+    def _is_parked(self, flow_id: FlowId) -> bool:
+        return any(run.flow_id == flow_id for run in self.parked.values())
 
     def _restored(self, stream_id: int) -> RunState:
         """Snapshot and tail are as good as the whole log [INV-8]."""

@@ -13,7 +13,7 @@ from dexd.core.config import INLINE_VALUE_BYTES_MAX, KernelConfig
 from dexd.core.forks.plan import ForkPlan
 from dexd.core.forks.selectors import Selector
 from dexd.core.ids import CallerId, FlowId, RequestId, RunId, StreamNumber, WorkerId
-from dexd.core.outcome import ForkOutdated, TimeTravelAccepted
+from dexd.core.outcome import TimeTravelAccepted
 from dexd.core.values import (
     Decision,
     IdReusePolicy,
@@ -233,9 +233,7 @@ class KernelMachine(RuleBasedStateMachine):
             preparation(log, selector, run_id=run_id, flow_id=flow_id, is_dropping_writes=is_dropping_writes).plan()
         )
         outcome = self.world.do(c.TimeTravel(FlowId(flow_id), run_id, "", RequestId(name), b"", plan))
-        # What was due comes before the command and may outdate the plan.
-        is_accepted = outcome.reply == TimeTravelAccepted(run_id)
-        assert (is_accepted or outcome.reply == ForkOutdated()) is isinstance(plan, ForkPlan)
+        assert (outcome.reply == TimeTravelAccepted(run_id)) is isinstance(plan, ForkPlan)
 
     # ---- workers come and go ----
 
