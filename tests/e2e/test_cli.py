@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from dextools.cli.app import build_app
 from dextools.local_processes import start_worker
+from tests.support.eventually import eventually_in_thread
 from tests.support.server_process import ServerProcess
 
 ORDER = '{"order_id": "o", "customer": "Ada", "amount": 4990, "address": "Main Street 1"}'
@@ -284,6 +285,21 @@ def test_an_attribute_is_set_exactly_and_deleted_by_null(dex: Dex) -> None:
     assert dex("flow", "attr", "get", "attributes", "payment")["value"] == 9007199254740993
     dex("flow", "attr", "set", "attributes", "payment", "null")
     assert dex("flow", "attr", "get", "attributes", "payment")["value"] is None
+
+
+def test_a_search_sees_what_an_operator_sets(dex: Dex) -> None:
+    """[ATTR-9, ATTR-11] By the key that is named; an unknown one is refused, and nothing is set."""
+    dex("flow", "start", "OrderFlow", "--id", "indexed", "--input", ORDER)
+    found = ("flow", "count", "FlowId = 'indexed' AND order_status = 'CHARGED'")
+    eventually_in_thread(lambda: dex(*found)["total"] == 1, "the customer is charged")
+    setting = ("flow", "attr", "set", "indexed", "status", '"HELD"', "--index-key")
+    dex(*setting, "nothing")
+    assert dex.code == 2
+    assert dex(*found)["total"] == 1
+    dex(*setting, "order_status")
+    assert dex("flow", "count", "FlowId = 'indexed' AND order_status = 'HELD'")["total"] == 1
+    dex(*setting[:5], "null", "--index-key", "order_status")
+    assert dex("flow", "count", "FlowId = 'indexed' AND order_status IS NULL")["total"] == 1
 
 
 @pytest.mark.parametrize(

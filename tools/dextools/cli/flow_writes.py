@@ -7,6 +7,7 @@ import typer
 
 from dexpb.v1 import flow_service_pb2 as pb
 from dextools.cli.flow_reads import FlowId, RunId
+from dextools.cli.index_values import index_writes
 from dextools.cli.invocation import Invocation, verb
 from dextools.cli.time_travel_verb import time_travel
 from dextools.cli.values import INT64_MAX, canonical, definition_key, read_value, shown
@@ -208,10 +209,13 @@ def set_attribute(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Attribute name.", show_default=False)],
     value: Annotated[str, typer.Argument(metavar="VALUE", help=f"{VALUE_FORMS}; null deletes.", show_default=False)],
     instance: Instance = None,
+    index_key: Annotated[
+        str, typer.Option(help="Key under which search finds the Attribute; its name if not given.", metavar="KEY")
+    ] = "",
     run_id: RunId = "",
     request_id: RequestId = "",
 ) -> None:
-    """Set or delete one Attribute of an active Flow."""
+    """Set or delete one Attribute of an active Flow, and what search finds it by if the Flow has that indexed."""
     data = read_value(value, "VALUE")
     request = pb.SetAttributeRequest(
         flow_id=flow_id, run_id=run_id, key=definition_key(name, instance), request_id=request_id
@@ -219,5 +223,6 @@ def set_attribute(
     with call.connection() as connection:
         if data != b"null":
             request.value = connection.large_values.outgoing(data)
+        request.indexed.extend(index_writes(connection, flow_id, index_key or name, data, is_named=bool(index_key)))
         connection.call(connection.flows.SetAttribute, request)
     call.output.fields({"name": name, "instance": instance, "value": shown(data)})
