@@ -9,7 +9,8 @@ from dexsdk._conversation import Conversation, Request, ask
 from dexsdk._durations import from_instant_ms
 from dexsdk._large_requests import ask_carrying
 from dexsdk._names import check_name
-from dexsdk._verbs import Verbs, checked_query, stop_request
+from dexsdk._read_verbs import checked_query
+from dexsdk._verbs import Verbs, stop_request
 from dexsdk.attribute import AnyAttribute
 from dexsdk.batch_results import BatchInfo, BatchPage, BatchProblem, BatchStatus
 from dexsdk.channel import AnyChannel
@@ -106,7 +107,7 @@ class BatchVerbs:
             rate=rate,
             dry_run=guard.get("dry_run", False),
             request_id=self._verbs.request_id(request_id),
-            index_keys=self._verbs.index_keys(),
+            index_keys=self._verbs.reads.index_keys(),
         )
 
 

@@ -1,10 +1,11 @@
 """Requests that carry values: large ones are uploaded first, and loaded where answers refer to them [BLOB-2]."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from dexpb.v1 import flow_service_pb2 as pb
 from dexpb.v1.blobs import THRESHOLD_BYTES_MIN, is_reference
+from dexsdk._codec import Codec, decode_value
 from dexsdk._conversation import Conversation, Load, Offload, Request, ask
 from dexsdk.errors import DexServiceError
 
@@ -74,3 +75,9 @@ def _put_values(message: Carrying, values: list[bytes]) -> None:
                 message.value = values[0]
         case _:
             message.input = values[0]
+
+
+def decoded(asked: Conversation[bytes | None], codec: Codec[Any], place: str) -> Conversation[Any]:
+    """Ask, and give the answer as the value that it is; None for no answer."""
+    value = yield from asked
+    return None if value is None else decode_value(codec, (yield from load(value)), place)

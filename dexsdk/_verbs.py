@@ -23,37 +23,30 @@ from dexsdk._conversation import (
     Request,
     ask,
     is_transient,
-    poll,
 )
 from dexsdk._durations import Duration, from_instant_ms, optional_duration_ms, to_instant_ms
-from dexsdk._large_requests import ask_carrying, load
+from dexsdk._large_requests import ask_carrying, decoded, load
 from dexsdk._names import check_name, check_owned_name
+from dexsdk._read_verbs import ReadVerbs
 from dexsdk._registry import RegisteredRpc, Registry
 from dexsdk._schedule_verbs import ScheduleVerbs
-from dexsdk._searches import PAGE_SIZE_MAX, to_count, to_index_keys, to_index_writes, to_page
+from dexsdk._searches import to_index_writes
 from dexsdk._start_options import initial_index_writes, to_start_options
 from dexsdk._start_requests import StartHeads, encode_initial_attributes, to_standing
 from dexsdk._status import RemoteStatus
-from dexsdk._wait_for_attribute import WaitForAttribute, discard, split_arguments
+from dexsdk._wait_verbs import WaitVerbs
 from dexsdk.attribute import AnyAttribute, key_of
-from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
 from dexsdk.channel import AnyChannel, channel_key, split_messages
-from dexsdk.errors import FlowDefinitionError, InvalidQueryError
+from dexsdk.errors import FlowDefinitionError
 from dexsdk.flow_config import FlowConfig
-from dexsdk.flow_state import FlowExplanation, FlowState
 from dexsdk.options import IdReusePolicy, StartFlowOptions, StopFlowOptions, StopType
 from dexsdk.results import (
-    FlowCount,
-    FlowInfo,
-    FlowResult,
     HealthInfo,
-    HistoryPage,
     PendingMessage,
-    SearchFlowsPage,
     StopResult,
 )
 from dexsdk.rpc import RPC_TIMEOUT_MS_MAX
-from dexsdk.status import SkipTimerOutcome, StepOutcome
+from dexsdk.status import SkipTimerOutcome
 from dexsdk.step_execution import StepExecutionId
 from dexsdk.time_travel import TimeTravelOptions, TimeTravelStepMethod, TimeTravelType
 from dexsdk.timer import TimerId
@@ -65,9 +58,6 @@ HEALTH_S_MAX = 2.0
 would be news of the past; a caller of health_check wants to know how the server is now."""
 
 HEALTH_RETRY_S = 0.2
-
-HISTORY_PAGE_MAX = 1_000
-"""Events in one page of history [HIST-5]."""
 
 RPC_BUDGET_S = RPC_TIMEOUT_MS_MAX / 1000 + 5.0
 """An RPC call ends on the server after 60 s, waiting for a worker included [RPC-7]; the rest is for the way."""
@@ -120,10 +110,13 @@ class Verbs:
             load_later: Blocks for a large output of a Flow when it is decoded; without it outputs come with the result.
         """
         self._registry = registry
-        self._load_later = load_later
         self._start_heads = StartHeads()
         self._id_prefix = id_prefix or secrets.token_hex(12)
         self._id_numbers = itertools.count(1)
+        self.reads = ReadVerbs(registry)
+        """Those that read."""
+        self.waits = WaitVerbs(registry, load_later)
+        """Those that wait."""
         self.schedules = ScheduleVerbs(registry, self._start_heads, self.request_id)
         """Those about schedules."""
 
@@ -175,7 +168,7 @@ class Verbs:
             message,
             lambda body: Request("invoke_rpc", "InvokeRpc", body, _rpc_output, flow_id, budget_s=RPC_BUDGET_S),
         )
-        return _decoded(asked, codec, f"output of RPC {rpc.name!r}")
+        return decoded(asked, codec, f"output of RPC {rpc.name!r}")
 
     def get_attribute(
         self, flow_id: str, attribute: AnyAttribute, instance: Sequence[str], *, run_id: str | None
@@ -187,7 +180,7 @@ class Verbs:
         )
         body = message.SerializeToString()
         asked = ask(Request("get_attribute", "GetAttribute", body, _attribute_value, flow_id))
-        return _decoded(asked, codec, f"Attribute {attribute.name!r}")
+        return decoded(asked, codec, f"Attribute {attribute.name!r}")
 
     def set_attribute(
         self,
@@ -345,151 +338,6 @@ class Verbs:
             skip_writes_reapply=options.skip_writes_reapply,
         )
 
-    def describe_flow(self, flow_id: str, *, run_id: str | None) -> Conversation[FlowInfo]:
-        """See Client.describe_flow."""
-        message = pb.DescribeFlowRequest(flow_id=check_name(flow_id, "Flow ID"), run_id=run_id or "")
-        body = message.SerializeToString()
-        return ask(Request("describe_flow", "DescribeFlow", body, replies.to_flow_info, flow_id))
-
-    def get_flow_state(self, flow_id: str) -> Conversation[FlowState]:
-        """See Client.get_flow_state."""
-        body = pb.GetFlowStateRequest(flow_id=check_name(flow_id, "Flow ID")).SerializeToString()
-        return ask(Request("get_flow_state", "GetFlowState", body, replies.to_flow_state, flow_id))
-
-    def explain(self, flow_id: str) -> Conversation[FlowExplanation]:
-        """See Client.explain."""
-        body = pb.ExplainFlowRequest(flow_id=check_name(flow_id, "Flow ID")).SerializeToString()
-        return ask(Request("explain", "ExplainFlow", body, replies.to_explanation, flow_id))
-
-    def search_flows(self, query: str, page_size: int, next_page_token: str) -> Conversation[SearchFlowsPage]:
-        """See Client.search_flows."""
-        if not 1 <= page_size <= PAGE_SIZE_MAX:
-            raise ValueError(f"page_size is {page_size}, allowed are 1 to {PAGE_SIZE_MAX}")
-        message = pb.SearchFlowsRequest(
-            query=checked_query(query),
-            page_size=page_size,
-            page_token=next_page_token,
-            index_keys=to_index_keys(self._registry.index_keys),
-        )
-        return ask(Request("search_flows", "SearchFlows", message.SerializeToString(), to_page))
-
-    def index_keys(self) -> list[pb.IndexKey]:
-        """Give the index keys that the registry knows, for the server to know them too [SEARCH-3]."""
-        return to_index_keys(self._registry.index_keys)
-
-    def count_flows(self, query: str, group_by: str | None) -> Conversation[FlowCount]:
-        """See Client.count_flows."""
-        message = pb.CountFlowsRequest(
-            query=checked_query(query),
-            group_by=group_by or "",
-            index_keys=to_index_keys(self._registry.index_keys),
-        )
-        return ask(Request("count_flows", "CountFlows", message.SerializeToString(), to_count))
-
-    def get_history(
-        self, flow_id: str, *, run_id: str | None, from_event_id: int, page_size: int
-    ) -> Conversation[HistoryPage]:
-        """See Client.get_history."""
-        if not 1 <= page_size <= HISTORY_PAGE_MAX:
-            raise ValueError(f"page_size is {page_size}, allowed are 1 to {HISTORY_PAGE_MAX}")
-        message = pb.GetHistoryRequest(
-            flow_id=check_name(flow_id, "Flow ID"),
-            run_id=run_id or "",
-            from_event_id=checked_event_id(from_event_id),
-            page_size=page_size,
-        )
-        body = message.SerializeToString()
-        return ask(Request("get_history", "GetHistory", body, replies.to_history_page, flow_id))
-
-    def wait_for_flow(self, flow_id: str, timeout: Duration | None) -> Conversation[FlowResult]:
-        """See Client.wait_for_flow."""
-        check_name(flow_id, "Flow ID")
-        return self._await_flow(flow_id, to_seconds(timeout))
-
-    def _await_flow(self, flow_id: str, timeout_s: float | None) -> Conversation[FlowResult]:
-        # The first reply pins the execution, so that a later one with the same Flow ID is not mistaken for it.
-        first_run_id = ""
-
-        def decode(body: bytes) -> pb.WaitForFlowReply:
-            nonlocal first_run_id
-            reply = pb.WaitForFlowReply.FromString(body)
-            first_run_id = reply.first_run_id
-            return reply
-
-        def make_request(hold_ms: int, budget_s: float) -> Request[pb.WaitForFlowReply]:
-            message = pb.WaitForFlowRequest(flow_id=flow_id, wait_ms=hold_ms, first_run_id=first_run_id)
-            body = message.SerializeToString()
-            return Request("wait_for_flow", "WaitForFlow", body, decode, flow_id, budget_s=budget_s)
-
-        reply = yield from poll(make_request, lambda reply: reply.is_terminal, timeout_s)
-        if self._load_later is None:
-            for output in reply.completions:
-                output.value = yield from load(output.value)
-        return replies.to_flow_result(reply, self._registry.codecs, self._load_later)
-
-    def wait_for_step_completion(
-        self, flow_id: str, step: StepExecutionId, timeout: Duration | None
-    ) -> Conversation[StepOutcome]:
-        """See Client.wait_for_step_completion."""
-        check_name(flow_id, "Flow ID")
-        return self._await_step(flow_id, self._registry.step_execution_id(step), to_seconds(timeout))
-
-    def _await_step(self, flow_id: str, step_execution_id: str, timeout_s: float | None) -> Conversation[StepOutcome]:
-        def make_request(hold_ms: int, budget_s: float) -> Request[str]:
-            message = pb.WaitForStepCompletionRequest(
-                flow_id=flow_id, step_execution_id=step_execution_id, wait_ms=hold_ms
-            )
-            return Request(
-                "wait_for_step_completion",
-                "WaitForStepCompletion",
-                message.SerializeToString(),
-                lambda body: pb.WaitForStepCompletionReply.FromString(body).outcome,
-                flow_id,
-                budget_s=budget_s,
-            )
-
-        return StepOutcome((yield from poll(make_request, bool, timeout_s)))
-
-    def wait_for_attribute_equal(
-        self, flow_id: str, attribute: AnyAttribute, arguments: Sequence[Any], timeout: Duration | None
-    ) -> Conversation[None]:
-        """See Client.wait_for_attribute_equal; an instance key for a map, the value, the timeout."""
-        instance, expected, timeout = split_arguments(attribute, arguments, timeout)
-        asked = self.wait_for_attribute_match(
-            flow_id,
-            attribute,
-            (*instance, AttributeMatch.equal(expected)),
-            WaitForAttributeOptions(timeout),
-            verb="wait_for_attribute_equal",
-        )
-        return discard(asked)
-
-    def wait_for_attribute_match(
-        self,
-        flow_id: str,
-        attribute: AnyAttribute,
-        arguments: Sequence[Any],
-        options: WaitForAttributeOptions | None,
-        *,
-        verb: str = "wait_for_attribute_match",
-    ) -> Conversation[Any]:
-        """See Client.wait_for_attribute_match; an instance key for a map, the match, the options."""
-        instance, match, options = split_arguments(attribute, arguments, options)
-        if not isinstance(match, AttributeMatch):
-            raise ValueError(f"{verb} needs an AttributeMatch, not {type(match).__name__}")
-        codec = self._registry.codec_of(attribute)
-        operand_codec = self._registry.codecs.codec_of(match.value)
-        asked = WaitForAttribute(
-            verb,
-            check_name(flow_id, "Flow ID"),
-            key_of(attribute, *instance),
-            match.operator,
-            encode_value(operand_codec, match.value, f"{verb}, Attribute {attribute.name!r}"),
-            match.is_instant,
-        )
-        timeout = None if options is None else options.timeout
-        return _decoded(asked.conversation(to_seconds(timeout)), codec, asked.verb)
-
     def health_check(self) -> Conversation[HealthInfo]:
         """See Client.health_check."""
         deadline = time.monotonic() + HEALTH_S_MAX
@@ -513,12 +361,6 @@ class Verbs:
         return f"{self._id_prefix}-{next(self._id_numbers)}"
 
 
-def _decoded(asked: Conversation[bytes | None], codec: Codec[Any], place: str) -> Conversation[Any]:
-    """Ask, and give the answer as the value that it is; None for no answer."""
-    value = yield from asked
-    return None if value is None else decode_value(codec, (yield from load(value)), place)
-
-
 def _rpc_output(body: bytes) -> bytes | None:
     return pb.InvokeRpcReply.FromString(body).output or None
 
@@ -526,20 +368,6 @@ def _rpc_output(body: bytes) -> bytes | None:
 def _attribute_value(body: bytes) -> bytes | None:
     reply = pb.GetAttributeReply.FromString(body)
     return reply.value if reply.HasField("value") else None
-
-
-def checked_query(query: str) -> str:
-    """Let no text that cannot travel become another error than the one of a bad query."""
-    try:
-        query.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidQueryError(
-            f"the query has a surrogate at position {error.start}",
-            code="INVALID_ARGUMENT",
-            sub_status="INVALID_QUERY",
-            metadata={"position": str(error.start)},
-        ) from error
-    return query
 
 
 def stop_request(options: StopFlowOptions) -> pb.StopFlowRequest:
@@ -559,16 +387,3 @@ def encode_rpc_input(rpc: RegisteredRpc, arguments: Sequence[Any]) -> bytes:
     if len(arguments) != expected:
         raise FlowDefinitionError(f"{place} takes {expected} input values, {len(arguments)} were given")
     return encode_value(rpc.handler.input_codec, arguments[0], f"{place}, input") if arguments else b""
-
-
-def checked_event_id(event_id: int) -> int:
-    """Give the event ID; they begin at 1."""
-    if event_id < 1:
-        raise ValueError(f"from_event_id is {event_id}, event IDs begin at 1")
-    return event_id
-
-
-def to_seconds(timeout: Duration | None) -> float | None:
-    """Give a timeout in seconds; None stays unlimited."""
-    timeout_ms = optional_duration_ms(timeout, "timeout")
-    return None if timeout_ms is None else timeout_ms / 1000

@@ -17,10 +17,11 @@ from dexsdk._conversation import BUDGET_S
 from dexsdk._durations import Duration
 from dexsdk._history_watch import HistoryWatch, iterate
 from dexsdk._names import check_name
+from dexsdk._read_verbs import checked_event_id
 from dexsdk._registry import Registry
 from dexsdk._schedules import AsyncSchedules
 from dexsdk._server_channel import ServerChannel
-from dexsdk._verbs import RpcGuard, Verbs, WriteGuard, checked_event_id
+from dexsdk._verbs import RpcGuard, Verbs, WriteGuard
 from dexsdk.attribute import Attribute, AttributeMap
 from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
 from dexsdk.batch import AsyncBatch
@@ -146,13 +147,13 @@ class AsyncClient:
 
     async def wait_for_flow(self, flow_id: str, timeout: Duration | None = None) -> FlowResult:
         """See Client."""
-        return await self._caller.carry(self._verbs.wait_for_flow(flow_id, timeout))
+        return await self._caller.carry(self._verbs.waits.wait_for_flow(flow_id, timeout))
 
     async def wait_for_step_completion(
         self, flow_id: str, step: StepExecutionId, timeout: Duration | None = None
     ) -> StepOutcome:
         """See Client."""
-        return await self._caller.carry(self._verbs.wait_for_step_completion(flow_id, step, timeout))
+        return await self._caller.carry(self._verbs.waits.wait_for_step_completion(flow_id, step, timeout))
 
     @overload
     async def list_channel_messages(self, flow_id: str, channel: Channel[T], /) -> list[PendingMessage[T]]: ...
@@ -201,7 +202,7 @@ class AsyncClient:
         self, flow_id: str, attribute: Any, *arguments: Any, timeout: Duration | None = None
     ) -> None:
         """See Client.wait_for_attribute_equal."""
-        await self._caller.carry(self._verbs.wait_for_attribute_equal(flow_id, attribute, arguments, timeout))
+        await self._caller.carry(self._verbs.waits.wait_for_attribute_equal(flow_id, attribute, arguments, timeout))
 
     @overload
     async def wait_for_attribute_match(
@@ -226,7 +227,9 @@ class AsyncClient:
         self, flow_id: str, attribute: Any, *arguments: Any, options: WaitForAttributeOptions | None = None
     ) -> Any:
         """See Client.wait_for_attribute_match."""
-        return await self._caller.carry(self._verbs.wait_for_attribute_match(flow_id, attribute, arguments, options))
+        return await self._caller.carry(
+            self._verbs.waits.wait_for_attribute_match(flow_id, attribute, arguments, options)
+        )
 
     async def stop_flow(self, flow_id: str, options: StopFlowOptions | None = None) -> StopResult:
         """See Client."""
@@ -246,30 +249,30 @@ class AsyncClient:
 
     async def describe_flow(self, flow_id: str, *, run_id: str | None = None) -> FlowInfo:
         """See Client."""
-        return await self._caller.carry(self._verbs.describe_flow(flow_id, run_id=run_id))
+        return await self._caller.carry(self._verbs.reads.describe_flow(flow_id, run_id=run_id))
 
     async def search_flows(self, query: str = "", page_size: int = 100, next_page_token: str = "") -> SearchFlowsPage:
         """See Client."""
-        return await self._caller.carry(self._verbs.search_flows(query, page_size, next_page_token))
+        return await self._caller.carry(self._verbs.reads.search_flows(query, page_size, next_page_token))
 
     async def count_flows(self, query: str = "", *, group_by: str | None = None) -> FlowCount:
         """See Client."""
-        return await self._caller.carry(self._verbs.count_flows(query, group_by))
+        return await self._caller.carry(self._verbs.reads.count_flows(query, group_by))
 
     async def get_flow_state(self, flow_id: str) -> FlowState:
         """See Client."""
-        return await self._caller.carry(self._verbs.get_flow_state(flow_id))
+        return await self._caller.carry(self._verbs.reads.get_flow_state(flow_id))
 
     async def explain(self, flow_id: str) -> FlowExplanation:
         """See Client."""
-        return await self._caller.carry(self._verbs.explain(flow_id))
+        return await self._caller.carry(self._verbs.reads.explain(flow_id))
 
     async def get_history(
         self, flow_id: str, *, run_id: str | None = None, from_event_id: int = 1, page_size: int = 1000
     ) -> HistoryPage:
         """See Client."""
         return await self._caller.carry(
-            self._verbs.get_history(flow_id, run_id=run_id, from_event_id=from_event_id, page_size=page_size)
+            self._verbs.reads.get_history(flow_id, run_id=run_id, from_event_id=from_event_id, page_size=page_size)
         )
 
     def watch_history(

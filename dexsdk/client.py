@@ -18,10 +18,11 @@ from dexsdk._conversation import BUDGET_S
 from dexsdk._durations import Duration
 from dexsdk._history_watch import HistoryWatch
 from dexsdk._names import check_name
+from dexsdk._read_verbs import checked_event_id
 from dexsdk._registry import Registry
 from dexsdk._schedules import Schedules
 from dexsdk._server_channel import ServerChannel
-from dexsdk._verbs import RpcGuard, Verbs, WriteGuard, checked_event_id
+from dexsdk._verbs import RpcGuard, Verbs, WriteGuard
 from dexsdk.attribute import Attribute, AttributeMap
 from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
 from dexsdk.batch import Batch
@@ -183,7 +184,7 @@ class Client:
             LongPollTimeoutError: the time ran out; nothing has changed in the Flow [WAITAPI-1].
             FlowNotFoundError: there is no such Flow.
         """
-        return self._caller.carry(self._verbs.wait_for_flow(flow_id, timeout))
+        return self._caller.carry(self._verbs.waits.wait_for_flow(flow_id, timeout))
 
     def wait_for_step_completion(
         self, flow_id: str, step: StepExecutionId, timeout: Duration | None = None
@@ -194,7 +195,7 @@ class Client:
             LongPollTimeoutError: the time ran out.
             FlowNotActiveError: the Flow closed first.
         """
-        return self._caller.carry(self._verbs.wait_for_step_completion(flow_id, step, timeout))
+        return self._caller.carry(self._verbs.waits.wait_for_step_completion(flow_id, step, timeout))
 
     @overload
     def list_channel_messages(self, flow_id: str, channel: Channel[T], /) -> list[PendingMessage[T]]: ...
@@ -263,7 +264,7 @@ class Client:
             LongPollTimeoutError: the time ran out; nothing has changed in the Flow.
             FlowNotActiveError: the Flow is closed, or closed first.
         """
-        self._caller.carry(self._verbs.wait_for_attribute_equal(flow_id, attribute, arguments, timeout))
+        self._caller.carry(self._verbs.waits.wait_for_attribute_equal(flow_id, attribute, arguments, timeout))
 
     @overload
     def wait_for_attribute_match(
@@ -293,7 +294,7 @@ class Client:
             LongPollTimeoutError: the time ran out; nothing has changed in the Flow.
             FlowNotActiveError: the Flow is closed, or closed first.
         """
-        return self._caller.carry(self._verbs.wait_for_attribute_match(flow_id, attribute, arguments, options))
+        return self._caller.carry(self._verbs.waits.wait_for_attribute_match(flow_id, attribute, arguments, options))
 
     def stop_flow(self, flow_id: str, options: StopFlowOptions | None = None) -> StopResult:
         """End a Flow, or learn how it had ended before [STOP-1, STOP-2]."""
@@ -329,7 +330,7 @@ class Client:
 
     def describe_flow(self, flow_id: str, *, run_id: str | None = None) -> FlowInfo:
         """Tell how a Flow, or one run of it, stands."""
-        return self._caller.carry(self._verbs.describe_flow(flow_id, run_id=run_id))
+        return self._caller.carry(self._verbs.reads.describe_flow(flow_id, run_id=run_id))
 
     def search_flows(self, query: str = "", page_size: int = 100, next_page_token: str = "") -> SearchFlowsPage:
         """Return executions that a query finds, newest start first unless it says ORDER BY [SEARCH-1..8].
@@ -346,7 +347,7 @@ class Client:
             InvalidQueryError: it is no query, names a field that nobody has named, or the token is not one of it.
             DexServiceError: DEADLINE_EXCEEDED, the search took longer than 5 s.
         """
-        return self._caller.carry(self._verbs.search_flows(query, page_size, next_page_token))
+        return self._caller.carry(self._verbs.reads.search_flows(query, page_size, next_page_token))
 
     def count_flows(self, query: str = "", *, group_by: str | None = None) -> FlowCount:
         """Count executions that a query finds, also by the values of Status, FlowType or StepStatus [SEARCH-8].
@@ -355,25 +356,25 @@ class Client:
             InvalidQueryError: as search_flows, or there is no such group.
             DexServiceError: DEADLINE_EXCEEDED, the search took longer than 5 s.
         """
-        return self._caller.carry(self._verbs.count_flows(query, group_by))
+        return self._caller.carry(self._verbs.reads.count_flows(query, group_by))
 
     def get_flow_state(self, flow_id: str) -> FlowState:
         """Tell everything that a decision about the Flow could read now, at most 4 MiB of it [HIST-1]."""
-        return self._caller.carry(self._verbs.get_flow_state(flow_id))
+        return self._caller.carry(self._verbs.reads.get_flow_state(flow_id))
 
     def explain(self, flow_id: str) -> FlowExplanation:
         """Tell why each active Step does not get on [HIST-6].
 
         It is what holds when the server answers; nothing is promised about a moment later.
         """
-        return self._caller.carry(self._verbs.explain(flow_id))
+        return self._caller.carry(self._verbs.reads.explain(flow_id))
 
     def get_history(
         self, flow_id: str, *, run_id: str | None = None, from_event_id: int = 1, page_size: int = 1000
     ) -> HistoryPage:
         """Return a page of one run's history [HIST-5]."""
         return self._caller.carry(
-            self._verbs.get_history(flow_id, run_id=run_id, from_event_id=from_event_id, page_size=page_size)
+            self._verbs.reads.get_history(flow_id, run_id=run_id, from_event_id=from_event_id, page_size=page_size)
         )
 
     def watch_history(

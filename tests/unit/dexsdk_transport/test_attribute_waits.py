@@ -53,7 +53,7 @@ def found(value: bytes | None) -> bytes:
 
 
 def test_waitapi_1_polls_until_the_value_matches_and_gives_it() -> None:
-    asked = VERBS.wait_for_attribute_match("f", COUNT, (AttributeMatch.greater_than(3),), None)
+    asked = VERBS.waits.wait_for_attribute_match("f", COUNT, (AttributeMatch.greater_than(3),), None)
     polls, value = play(asked, [found(None), found(b"4")])
     assert value == 4
     assert [(poll.flow_id, poll.key, poll.operator, poll.operand) for poll in polls] == [("f", "count", 2, b"3")] * 2
@@ -61,7 +61,7 @@ def test_waitapi_1_polls_until_the_value_matches_and_gives_it() -> None:
 
 
 def test_waitapi_1_no_time_checks_once() -> None:
-    asked = VERBS.wait_for_attribute_equal("f", COUNT, (3, 0), None)
+    asked = VERBS.waits.wait_for_attribute_equal("f", COUNT, (3, 0), None)
     with pytest.raises(LongPollTimeoutError):
         play(asked, [found(None)])
 
@@ -71,8 +71,8 @@ def test_options_come_by_position_or_keyword() -> None:
     now = WaitForAttributeOptions(timeout=0)
     match = AttributeMatch.not_equal(3)
     for asked in (
-        VERBS.wait_for_attribute_match("f", COUNTS, ("x", match, now), None),
-        VERBS.wait_for_attribute_match("f", COUNTS, ("x", match), now),
+        VERBS.waits.wait_for_attribute_match("f", COUNTS, ("x", match, now), None),
+        VERBS.waits.wait_for_attribute_match("f", COUNTS, ("x", match), now),
     ):
         polls, value = play(asked, [found(b"4")])
         assert value == 4
@@ -81,17 +81,19 @@ def test_options_come_by_position_or_keyword() -> None:
 
 def test_waitapi_4_instants_and_enums() -> None:
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    [poll], none = play(VERBS.wait_for_attribute_equal("f", AT, (noon,), None), [found(b'"2026-01-01T12:00:00Z"')])
+    [poll], none = play(
+        VERBS.waits.wait_for_attribute_equal("f", AT, (noon,), None), [found(b'"2026-01-01T12:00:00Z"')]
+    )
     assert (poll.is_instant, none) == (True, None)
     assert poll.operand.startswith(b'"2026-01-01T12:00:00')
-    [poll], _ = play(VERBS.wait_for_attribute_equal("f", COUNT, (Colour.RED,), None), [found(b"1")])
+    [poll], _ = play(VERBS.waits.wait_for_attribute_equal("f", COUNT, (Colour.RED,), None), [found(b"1")])
     assert (poll.is_instant, poll.operand) == (False, b'"red"')
 
 
 @pytest.mark.parametrize("value", [None, [1], {"a": 1}, b"x", 1j, datetime(2026, 1, 1)])  # noqa: DTZ001 - the fault
 def test_waitapi_4_other_types_raise_locally(value: Any) -> None:
     with pytest.raises(ValueError, match=r"compared with|naive"):
-        VERBS.wait_for_attribute_equal("f", COUNT, (value,), None)
+        VERBS.waits.wait_for_attribute_equal("f", COUNT, (value,), None)
 
 
 @pytest.mark.parametrize("value", ["a", True, Colour.RED])
@@ -121,11 +123,11 @@ def test_every_operator_travels() -> None:
 def test_gen_2_wrong_arguments_are_refused_before_anything_is_sent() -> None:
     for arguments in ((), (1, 2, 3)):
         with pytest.raises(ValueError, match="takes a value"):
-            VERBS.wait_for_attribute_equal("f", COUNT, arguments, None)
+            VERBS.waits.wait_for_attribute_equal("f", COUNT, arguments, None)
     with pytest.raises(ValueError, match="takes an instance key, a value"):
-        VERBS.wait_for_attribute_equal("f", COUNTS, ("x",), None)
+        VERBS.waits.wait_for_attribute_equal("f", COUNTS, ("x",), None)
     with pytest.raises(ValueError, match="needs an AttributeMatch"):
-        VERBS.wait_for_attribute_match("f", COUNT, (3,), None)
+        VERBS.waits.wait_for_attribute_match("f", COUNT, (3,), None)
     with pytest.raises(ValueError, match="timeout"):
         WaitForAttributeOptions(timeout=-1)
 

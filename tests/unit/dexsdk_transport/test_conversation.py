@@ -72,7 +72,7 @@ def flow_reply(*, is_terminal: bool) -> bytes:
 def test_wait_polls_again_and_stays_with_the_execution_of_the_first_poll() -> None:
     """[WAITAPI-1, WAITAPI-2]: each poll is held for at most 60 s."""
     turns, result = play(
-        VERBS.wait_for_flow("flow-1", None), [flow_reply(is_terminal=False), flow_reply(is_terminal=True)]
+        VERBS.waits.wait_for_flow("flow-1", None), [flow_reply(is_terminal=False), flow_reply(is_terminal=True)]
     )
     assert result.status is FlowStatus.COMPLETED
     polls = [pb.WaitForFlowRequest.FromString(turn.body) for turn in turns if isinstance(turn, Ask)]
@@ -81,7 +81,7 @@ def test_wait_polls_again_and_stays_with_the_execution_of_the_first_poll() -> No
 
 def test_wait_with_timeout_zero_checks_once() -> None:
     """[WAITAPI-1]"""
-    conversation = VERBS.wait_for_flow("flow-1", 0)
+    conversation = VERBS.waits.wait_for_flow("flow-1", 0)
     with pytest.raises(LongPollTimeoutError) as raised:
         play(conversation, [flow_reply(is_terminal=False)])
     assert (raised.value.code, raised.value.sub_status) == ("DEADLINE_EXCEEDED", "LONG_POLL_TIMEOUT")
@@ -89,7 +89,7 @@ def test_wait_with_timeout_zero_checks_once() -> None:
 
 def test_wait_goes_on_while_the_server_is_away() -> None:
     """[WAITAPI-1]: the caller's timeout is the only one."""
-    turns, result = play(VERBS.wait_for_flow("flow-1", None), [AWAY, AWAY, flow_reply(is_terminal=True)])
+    turns, result = play(VERBS.waits.wait_for_flow("flow-1", None), [AWAY, AWAY, flow_reply(is_terminal=True)])
     assert result.is_terminal
     assert sum(isinstance(turn, Ask) for turn in turns) == 3
 
@@ -97,13 +97,13 @@ def test_wait_goes_on_while_the_server_is_away() -> None:
 def test_wait_for_an_unknown_flow_raises_at_once() -> None:
     """[WAITAPI-2]"""
     with pytest.raises(DexServiceError, match="no such flow"):
-        play(VERBS.wait_for_flow("flow-1", None), [RemoteStatus("NOT_FOUND", "no such flow", "FLOW_NOT_FOUND")])
+        play(VERBS.waits.wait_for_flow("flow-1", None), [RemoteStatus("NOT_FOUND", "no such flow", "FLOW_NOT_FOUND")])
 
 
 def test_step_wait_names_the_execution_and_gives_its_outcome() -> None:
     """[WAITAPI-3, ID-6]"""
     answers = [pb.WaitForStepCompletionReply(outcome=outcome).SerializeToString() for outcome in ("", "COMPLETED")]
-    turns, outcome = play(VERBS.wait_for_step_completion("flow-1", StepExecutionId("Charge", 2), None), answers)
+    turns, outcome = play(VERBS.waits.wait_for_step_completion("flow-1", StepExecutionId("Charge", 2), None), answers)
     assert outcome is StepOutcome.COMPLETED
     (first, _) = [turn for turn in turns if isinstance(turn, Ask)]
     assert pb.WaitForStepCompletionRequest.FromString(first.body).step_execution_id == "Charge-2"
@@ -112,8 +112,8 @@ def test_step_wait_names_the_execution_and_gives_its_outcome() -> None:
 def test_local_errors_are_raised_before_anything_is_asked() -> None:
     """[GEN-2, ID-1]"""
     with pytest.raises(ValueError, match="page_size"):
-        VERBS.get_history("flow-1", run_id=None, from_event_id=1, page_size=1_001)
+        VERBS.reads.get_history("flow-1", run_id=None, from_event_id=1, page_size=1_001)
     with pytest.raises(ValueError, match="from_event_id"):
-        VERBS.get_history("flow-1", run_id=None, from_event_id=0, page_size=1)
+        VERBS.reads.get_history("flow-1", run_id=None, from_event_id=0, page_size=1)
     with pytest.raises(ValueError, match="Flow ID"):
-        VERBS.describe_flow("a\0b", run_id=None)
+        VERBS.reads.describe_flow("a\0b", run_id=None)
