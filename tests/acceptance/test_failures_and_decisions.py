@@ -46,6 +46,13 @@ async def events_of(env: Environment, kind: str, flow_id: str = "f") -> list[His
     return [event for event in page.events if event.kind == kind]
 
 
+async def refused_result(env: Environment, flow_id: str = "f") -> HistoryEvent:
+    """The event that refuses a late result; a watch would end with the Flow, before that comes."""
+    while not (refused := await events_of(env, "StaleResultRejected", flow_id)):
+        pass
+    return refused[0]
+
+
 @pytest.mark.parametrize("policy", [WaitForFailurePolicy.PROCEED, None])
 async def test_row_7_wait_for_fails_three_times_of_three(policy: WaitForFailurePolicy | None) -> None:
     """[OPT-3] PROCEED: execute sees the flag and the error; by default the Flow fails."""
@@ -184,10 +191,7 @@ async def test_row_12_writes_of_a_sibling_that_runs_past_force_complete_are_refu
         await env.client.start_flow(play, "f", 0)
         result = await env.client.wait_for_flow("f")
         may_end.set()
-        async for event in env.client.watch_history("f"):
-            if event.kind == "StaleResultRejected":
-                break
-        assert event.data["step_execution_id"] == "Slow-1"
+        assert (await refused_result(env)).data["step_execution_id"] == "Slow-1"
         assert await env.client.get_attribute("f", STATUS) == "won"
         assert (await env.client.wait_for_flow("f")).completions == result.completions
 
@@ -383,9 +387,7 @@ async def test_row_28_a_late_result_of_an_attempt_that_timed_out_changes_nothing
         await env.advance(timedelta(seconds=0.05))
         assert (await env.client.wait_for_flow("f")).single_output(str) == "B"
         may_end.set()
-        async for event in env.client.watch_history("f"):
-            if event.kind == "StaleResultRejected":
-                break
-        assert (event.data["attempt"], event.data["method"]) == (1, "EXECUTE")
+        refused = await refused_result(env)
+        assert (refused.data["attempt"], refused.data["method"]) == (1, "EXECUTE")
         assert (await env.client.wait_for_flow("f")).single_output(str) == "B"
         assert (await events_of(env, "ExecuteFailed"))[0].data["output"]["failure"]["error_type"] == "METHOD_TIMEOUT"
