@@ -191,7 +191,12 @@ class SimulatedWorker:
 
     def _finish_large(self, delivery: Delivery) -> None:
         """Upload what is large of the result before it is sent, again and again until that is confirmed."""
-        result, large = offloaded(programs.run(loaded(delivery.assign, self._server.blobs)))
+        assign = delivery.assign
+        if self._server.log.newest_of_chain(assign.token.run_id) is None:
+            # The worker was away until the execution had ended elsewhere and left the log; its values may have too.
+            self._send_large(delivery, answers.fail(assign, "the values are gone"))
+            return
+        result, large = offloaded(programs.run(loaded(assign, self._server.blobs)))
         if large:
             uploading = asyncio.gather(*(self._server.upload(data, self._uploader) for data in large.values()))
             uploading.add_done_callback(lambda _: self._send_large(delivery, result))
