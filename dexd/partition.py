@@ -45,7 +45,7 @@ def open_partition(store: StoreSection, blob_directory: Path) -> Partition:
         log = SqliteLog.open(path, store.synchronous)
         resources.callback(log.close)
         refresh_projections(log)
-        writer = LogWriter(log, post, commit_events_max=store.commit_batch_max)
+        writer = LogWriter(log, post)
         resources.callback(writer.close)
         blobs = LocalBlobStore(blob_directory)
         return Partition(log, SqlitePages(path), writer, blobs, resources.pop_all())

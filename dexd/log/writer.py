@@ -1,11 +1,10 @@
 """The thread that appends: it takes what was submitted, commits it, and tells the event loop once per commit.
 
 A thread of its own because a commit waits for the disk; one hop each way because every hop costs as much as a small
-commit. Batches that were submitted while another was being written are merged into one transaction.
+commit. Each batch is one transaction: what is decided while one is being written is one batch already, the engine's.
 """
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -60,7 +59,6 @@ class LogWriter:
         log: CheckpointedLog,
         post: Post,
         *,
-        commit_events_max: int,
         idle_s: float = IDLE_S,
         append: Append | None = None,
     ) -> None:
@@ -69,19 +67,14 @@ class LogWriter:
         Args:
             log: What is appended to; nobody else appends to it until `close`.
             post: How results get to the event loop.
-            commit_events_max: Events beyond which batches are not merged; a batch is never split.
             idle_s: Pause after which to checkpoint.
             append: Stands around `log.append`, for tests that stop the world before or after a commit.
         """
         self._log = log
         self._post = post
         self._append = append or log.append
-        self._commit_events_max = commit_events_max
         self._idle_s = idle_s
         self._queue: SimpleQueue[Submission | None] = SimpleQueue()
-        self._backlog: deque[Submission] = deque()
-        """Taken from the queue by the thread and not yet written."""
-        self._has_ended = False
         self._failure: LogError | None = None
         self._is_closed = False
         self._may_remove = True
@@ -109,22 +102,13 @@ class LogWriter:
             self._thread.join()
 
     def _run(self) -> None:
-        while self._receive():
-            group = self._next_group()
-            error = self._commit([submission.batch for submission in group])
-            self._post(partial(_report, group, error))
+        while (submission := self._next()) is not None:
+            error = self._commit(submission.batch)
+            self._post(partial(submission.on_done, error))
             self._log.checkpoint_if_due()
-            self._pay(group)
+            self._pay(submission.batch)
 
-    def _receive(self) -> bool:
-        """Take over what was submitted, and wait if there is nothing to write; False at the end."""
-        if not self._backlog and not self._has_ended:
-            self._accept(self._wait())
-        while not self._queue.empty():
-            self._accept(self._queue.get())
-        return bool(self._backlog)
-
-    def _wait(self) -> Submission | None:
+    def _next(self) -> Submission | None:
         """Give the next submission, None at the end.
 
         Delete events of removed runs until it comes; checkpoint once if it is long in coming.
@@ -140,11 +124,11 @@ class LogWriter:
             self._log.checkpoint()
             return self._queue.get()
 
-    def _pay(self, group: Sequence[Submission]) -> None:
+    def _pay(self, batch: Batch) -> None:
         """Behind a commit: see whether it is time to delete although there is no pause."""
-        self._may_remove = self._may_remove or any(submission.batch.removals for submission in group)
+        self._may_remove = self._may_remove or bool(batch.removals)
         if self._may_remove:
-            self._unpaid_events += sum(len(submission.batch.events) for submission in group)
+            self._unpaid_events += len(batch.events)
             if self._unpaid_events >= REMOVED_EVENTS_MAX:
                 self._remove_some()
 
@@ -152,30 +136,11 @@ class LogWriter:
         self._unpaid_events = 0
         self._may_remove = self._log.remove_some(REMOVED_EVENTS_MAX)
 
-    def _accept(self, submission: Submission | None) -> None:
-        if submission is None:
-            self._has_ended = True
-        else:
-            self._backlog.append(submission)
-
-    def _next_group(self) -> Sequence[Submission]:
-        """Take what goes into one transaction: batches that continue each other, up to the maximum."""
-        group = [self._backlog.popleft()]
-        start = group[0].batch.expected_seq
-        end = start + len(group[0].batch.events)
-        while self._backlog:
-            batch = self._backlog[0].batch
-            if batch.expected_seq != end or end + len(batch.events) - start > self._commit_events_max:
-                break
-            group.append(self._backlog.popleft())
-            end += len(batch.events)
-        return group
-
-    def _commit(self, batches: Sequence[Batch]) -> LogError | None:
-        if self._failure is not None and batches[0].expected_seq != self._log.last_seq:
+    def _commit(self, batch: Batch) -> LogError | None:
+        if self._failure is not None and batch.expected_seq != self._log.last_seq:
             return self._failure
         try:
-            self._append(batches[0] if len(batches) == 1 else merge(batches))
+            self._append(batch)
         except LogError as error:
             self._failure = error
         except Exception as error:  # noqa: BLE001 - a bug here must stop the engine, not only this thread
@@ -184,32 +149,3 @@ class LogWriter:
         else:
             self._failure = None
         return self._failure
-
-
-def merge(batches: Sequence[Batch]) -> Batch:
-    """One batch with the effect of all of them, one after the other."""
-    runs = {row.stream_id: row for batch in batches for row in batch.runs}
-    snapshots = {row.stream_id: row for batch in batches for row in batch.snapshots}
-    timers = {(row.stream_id, row.step_execution_id): row for batch in batches for row in batch.timers}
-    streams = {row.stream_id: row for batch in batches for row in batch.streams}
-    parking = {row.stream_id: row for batch in batches for row in batch.parking}
-    indexed = {(row.stream_id, row.key): row for batch in batches for row in batch.indexed}
-    return Batch(
-        batches[0].expected_seq,
-        [event for batch in batches for event in batch.events],
-        tuple(runs.values()),
-        tuple(snapshots.values()),
-        tuple(timers.values()),
-        tuple(streams.values()),
-        [removal for batch in batches for removal in batch.removals],
-        max(batch.forget_ordinals_until for batch in batches),
-        [stream_id for batch in batches for stream_id in batch.imported],
-        parking=tuple(parking.values()),
-        indexed=tuple(indexed.values()),
-        index_keys=[row for batch in batches for row in batch.index_keys],
-    )
-
-
-def _report(group: Sequence[Submission], error: LogError | None) -> None:
-    for submission in group:
-        submission.on_done(error)

@@ -1,4 +1,4 @@
-"""The writer thread: order, merging, one report per commit, and what happens behind a failure."""
+"""The writer thread: order, one report per commit, and what happens behind a failure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
@@ -8,10 +8,9 @@ import pytest
 
 from dexd.log import writer
 from dexd.log.errors import LogError, LogFailedError, LogFullError, SequenceConflictError
-from dexd.log.event_log import Batch, Removal, RunFilter, RunRow, Snapshot, StoredEvent
+from dexd.log.event_log import Batch, Removal, StoredEvent
 from dexd.log.memory_log import MemoryLog
-from dexd.log.writer import REMOVED_EVENTS_MAX, LogWriter, merge
-from tests.support.log_author import closed, run_row
+from dexd.log.writer import REMOVED_EVENTS_MAX, LogWriter
 
 WAIT_S = 20
 """Longer than any machine takes; nothing waits for it to pass."""
@@ -85,20 +84,14 @@ class Gate:
 class Bench:
     """A writer with everything around it."""
 
-    def __init__(self, commit_events_max: int = 10, idle_s: float = NEVER_S) -> None:
+    def __init__(self, idle_s: float = NEVER_S) -> None:
         self.log = CountedLog()
         self.loop = Loop()
         self.gate = Gate(self.log)
         self.reports: list[tuple[int, LogError | None]] = []
         """First sequence number of each batch that was reported, and the error."""
         self._seq = 0
-        self.writer = LogWriter(
-            self.log,
-            self.loop.calls.put,
-            commit_events_max=commit_events_max,
-            idle_s=idle_s,
-            append=self.gate.append,
-        )
+        self.writer = LogWriter(self.log, self.loop.calls.put, idle_s=idle_s, append=self.gate.append)
 
     def submit(self, events: int = 1, removals: Sequence[Removal] = ()) -> int:
         """Submit a batch that continues what was submitted before; gives its first sequence number."""
@@ -140,27 +133,19 @@ def test_batch_is_reported_on_the_loop_once_it_is_in_the_log(bench: Bench) -> No
     assert bench.log.last_seq == 3
 
 
-def test_what_queues_up_during_a_commit_becomes_one_transaction(bench: Bench) -> None:
-    """[ARCH-3]: decide-ahead; the loop is woken once per commit, and every batch is reported in order."""
+def test_batches_are_written_as_they_are_in_the_order_of_their_submission(bench: Bench) -> None:
+    """[ARCH-3]: one batch is one transaction; the engine has put together what belongs together."""
     bench.submit_behind_shut_gate(1, 2, 3)
-    bench.loop.run_one()
-    assert bench.reports == [(1, None)]
-    bench.loop.run_one()
-    assert bench.reports == [(1, None), (2, None), (3, None), (5, None)]
-    assert bench.gate.sizes == [1, 6]
-
-
-def test_transaction_stays_below_its_maximum_and_batches_whole(bench: Bench) -> None:
-    bench.submit_behind_shut_gate(6, 4, 1, 25, 1)
-    for _ in range(5):
+    for _ in range(4):
         bench.loop.run_one()
-    assert bench.gate.sizes == [1, 10, 1, 25, 1]
+    assert bench.reports == [(1, None), (2, None), (3, None), (5, None)]
+    assert bench.gate.sizes == [1, 1, 2, 3]
 
 
 def test_log_is_looked_after_following_every_commit(bench: Bench) -> None:
     bench.submit_behind_shut_gate(1, 1)
     bench.writer.close()
-    assert bench.log.checks == 2
+    assert bench.log.checks == 3
 
 
 def test_close_writes_what_was_submitted_and_takes_no_more(bench: Bench) -> None:
@@ -259,41 +244,6 @@ def test_keep_1_without_pauses_as_many_events_are_deleted_as_are_written(monkeyp
         bench.submit(10)
     bench.gate.open()
     bench.writer.close()
-    # The first commit counts with its one event, and batches are not split.
+    # The first commit counts with its one event.
     assert bench.log.pieces[0] == (first + 1 + 10 * batches, REMOVED_EVENTS_MAX)
     assert bench.log.pieces[1] == (first + 1 + 20 * batches, REMOVED_EVENTS_MAX)
-
-
-def test_keep_1_merged_batches_remove_what_each_of_them_does() -> None:
-    """[KEEP-1, ID-10]"""
-    rows = [closed(run_row(1)), closed(run_row(2))]
-    batches = [
-        Batch(0, [StoredEvent(1, 1, 1, 5, "X", 1, b""), StoredEvent(2, 2, 1, 5, "X", 1, b"")], rows),
-        Batch(2, (), removals=[Removal(1, "flow-1", 1, 100)]),
-        Batch(2, (), forget_ordinals_until=50),
-        Batch(2, (), removals=[Removal(2, "flow-2", 1, 0)]),
-    ]
-    log = MemoryLog()
-    log.append(merge(batches))
-    assert list(log.streams_leaving()) == [1, 2]
-    assert log.flow_ids_in_use(["flow-1", "flow-2"]) == {"flow-1", "flow-2"}
-    assert merge([Batch(0, (), imported=[4]), Batch(0, ())]).imported == [4]
-
-
-def test_merged_batches_have_the_effect_of_all_of_them() -> None:
-    """[ARCH-10]: of a row that several batches write, the last one counts."""
-    batches = [
-        Batch(0, [StoredEvent(1, 1, 1, 5, "FlowStarted", 1, b"")], [run_row(1)], [Snapshot(1, 1, 1, b"one")]),
-        Batch(1, [StoredEvent(2, 2, 1, 6, "FlowStarted", 1, b"")], [run_row(2)]),
-        Batch(2, [StoredEvent(3, 1, 2, 7, "FlowClosed", 1, b"")], [closed(run_row(1))], [Snapshot(1, 2, 1, b"two")]),
-    ]
-    one_by_one, merged = MemoryLog(), MemoryLog()
-    for batch in batches:
-        one_by_one.append(batch)
-    merged.append(merge(batches))
-    assert contents(merged) == contents(one_by_one)
-
-
-def contents(log: MemoryLog) -> tuple[object, list[RunRow], list[object]]:
-    rows = [listed.row for listed in log.list_runs(RunFilter(), 10)]
-    return log.read_all(1, 10), rows, [log.run_by_id(row.run_id) for row in rows]
