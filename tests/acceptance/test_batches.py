@@ -6,9 +6,11 @@ import pytest
 
 from dexsdk import (
     Attribute,
+    AttributeIndex,
     Channel,
     Context,
     DexServiceError,
+    IndexType,
     InvalidQueryError,
     StepDecision,
     StopFlowOptions,
@@ -23,13 +25,14 @@ from tests.acceptance.acts import Play, WaitingAct
 
 C = Channel("c", int)
 LEVEL = Attribute("level", int)
+RANK = Attribute("rank", int, index=AttributeIndex(IndexType.INT, "how_high"))
 
 
 def waiting() -> Play:
     def take(context: Context, input: int) -> StepDecision:
         return graceful_complete(C.results(context))
 
-    return Play(WaitingAct("A", lambda _context, _input: Wait.until(C.for_one()), take), uses=(C, LEVEL))
+    return Play(WaitingAct("A", lambda _context, _input: Wait.until(C.for_one()), take), uses=(C, LEVEL, RANK))
 
 
 async def started(env: Environment, flow: Play, count: int) -> list[str]:
@@ -93,6 +96,21 @@ async def test_batch_1_so_many_a_second_until_it_is_canceled() -> None:
         with pytest.raises(DexServiceError) as missing:
             await env.client.batch.describe("nobody")
         assert (missing.value.code, missing.value.sub_status) == ("NOT_FOUND", "BATCH_NOT_FOUND")
+
+
+async def test_batch_1_a_search_sees_what_a_batch_sets() -> None:
+    """[ATTR-9] By the key that the Attribute's definition names."""
+    flow = waiting()
+    async with start_env(flow, auto_skip=False) as env:
+        await started(env, flow, 3)
+        await env.client.batch.set_attribute("FlowId != 'f01'", RANK, 7)
+        await env.advance(timedelta(seconds=1))
+        found = await env.client.search_flows("how_high = 7 ORDER BY FlowId")
+        assert [row.flow_id for row in found.flows] == ["f00", "f02"]
+        await env.client.batch.set_attribute("how_high = 7", RANK, None)
+        await env.advance(timedelta(seconds=1))
+        assert await env.client.get_attribute("f02", RANK) is None
+        assert (await env.client.count_flows("how_high IS NULL")).total == 3
 
 
 async def test_batch_3_targets_are_fixed_and_looked_at_again() -> None:

@@ -302,6 +302,28 @@ def test_a_search_sees_what_an_operator_sets(dex: Dex) -> None:
     assert dex("flow", "count", "FlowId = 'indexed' AND order_status IS NULL")["total"] == 1
 
 
+def test_batch_1_a_search_sees_what_an_operator_sets_in_a_batch(dex: Dex) -> None:
+    """[ATTR-9, BATCH-1] By the key that is named; an unknown one is refused, and nothing is set."""
+    for number in range(2):
+        dex("flow", "start", "OrderFlow", "--id", f"indexed-batch-{number}", "--input", ORDER)
+    query = "FlowId LIKE 'indexed-batch-%'"
+    charged = ("flow", "count", f"{query} AND order_status = 'CHARGED'")
+    eventually_in_thread(lambda: dex(*charged)["total"] == 2, "the customers are charged")
+    setting = ("flow", "batch", "set-attribute", "status", '"HELD"', "--query", query, "--yes", "--wait")
+    for key in ("nothing", "no`thing"):
+        assert dex(*setting, "--index-key", key) is None
+        assert (dex.code, repr(key) in dex.error["message"]) == (2, True)
+    assert dex(*charged)["total"] == 2
+    assert dex(*setting, "--index-key", "order_status")["applied"] == 2
+    assert dex("flow", "attr", "get", "indexed-batch-0", "status")["value"] == "HELD"
+    assert dex("flow", "count", f"{query} AND order_status = 'HELD'")["total"] == 2
+    # A name that is a key is one without being told.
+    assert dex(*setting[:3], "order_status", '"CLEARED"', *setting[5:])["applied"] == 2
+    assert dex("flow", "count", f"{query} AND order_status = 'CLEARED'")["total"] == 2
+    assert dex(*setting[:4], "null", *setting[5:], "--index-key", "order_status")["applied"] == 2
+    assert dex("flow", "count", f"{query} AND order_status IS NULL")["total"] == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "code"),
     [

@@ -13,6 +13,7 @@ from dextools.cli.channel_verbs import ChannelName
 from dextools.cli.connection import Connection
 from dextools.cli.errors import CommandError, ExitCode, usage_error
 from dextools.cli.flow_writes import STOP_TYPE_NUMBERS, VALUE_FORMS, Instance, RequestId, StopType
+from dextools.cli.index_values import index_writes_of_query
 from dextools.cli.invocation import Invocation, verb
 from dextools.cli.time_travel_verb import Point, Redone, SkipWrites, To, travel_request
 from dextools.cli.values import canonical, definition_key, read_value
@@ -89,7 +90,8 @@ def stop(
     request = _request(guard)
     request.stop.type = STOP_TYPE_NUMBERS[stop_type]
     request.stop.reason = reason
-    _begin(call, request, wait=guard.wait)
+    with call.connection() as connection:
+        _begin(call, connection, request, wait=guard.wait)
 
 
 def publish(
@@ -102,10 +104,10 @@ def publish(
     """Publish messages to a Channel of all Flows that a query finds."""
     request = _request(guard)
     request.publish.channel = definition_key(channel, instance)
-    request.publish.values.extend(
-        canonical(value.encode(errors="surrogateescape"), f"VALUE {value}") for value in values
-    )
-    _begin(call, request, wait=guard.wait)
+    canonicals = [canonical(value.encode(errors="surrogateescape"), f"VALUE {value}") for value in values]
+    with call.connection() as connection:
+        request.publish.values.extend(map(connection.large_values.outgoing, canonicals))
+        _begin(call, connection, request, wait=guard.wait)
 
 
 def set_attribute(
@@ -114,14 +116,21 @@ def set_attribute(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Attribute name.", show_default=False)],
     value: Annotated[str, typer.Argument(metavar="VALUE", help=f"{VALUE_FORMS}; null deletes.", show_default=False)],
     instance: Instance = None,
+    index_key: Annotated[
+        str, typer.Option(help="Key under which search finds the Attribute; its name if not given.", metavar="KEY")
+    ] = "",
 ) -> None:
-    """Set or delete an Attribute of all Flows that a query finds."""
+    """Set or delete an Attribute of all Flows that a query finds, and what search finds it by if that is indexed."""
     request = _request(guard)
     request.set_attribute.key = definition_key(name, instance)
     data = read_value(value, "VALUE")
-    if data != b"null":
-        request.set_attribute.value = data
-    _begin(call, request, wait=guard.wait)
+    with call.connection() as connection:
+        if data != b"null":
+            request.set_attribute.value = connection.large_values.outgoing(data)
+        request.set_attribute.indexed.extend(
+            index_writes_of_query(connection, guard.query, index_key or name, data, is_named=bool(index_key))
+        )
+        _begin(call, connection, request, wait=guard.wait)
 
 
 def time_travel(
@@ -137,7 +146,8 @@ def time_travel(
     request = _request(guard)
     request.time_travel.CopyFrom(travel_request(point_type, to, method))
     request.time_travel.reason, request.time_travel.skip_writes_reapply = reason, skip_writes_reapply
-    _begin(call, request, wait=guard.wait)
+    with call.connection() as connection:
+        _begin(call, connection, request, wait=guard.wait)
 
 
 def describe(
@@ -219,11 +229,10 @@ def _request(guard: Guard) -> pb.CreateBatchRequest:
     )
 
 
-def _begin(call: Invocation, request: pb.CreateBatchRequest, *, wait: bool) -> None:
-    with call.connection() as connection:
-        info = connection.call(connection.flows.CreateBatch, request)
-        if wait:
-            info = _ended(call, connection, info)
+def _begin(call: Invocation, connection: Connection, request: pb.CreateBatchRequest, *, wait: bool) -> None:
+    info = connection.call(connection.flows.CreateBatch, request)
+    if wait:
+        info = _ended(call, connection, info)
     _show(call, info)
 
 

@@ -7,7 +7,10 @@ import msgspec
 
 from dexpb.v1 import flow_service_pb2 as pb
 from dextools.cli.connection import Connection
-from dextools.cli.errors import usage_error
+from dextools.cli.errors import CommandError, usage_error
+
+LOOKED_AT_MAX = 1_000
+"""Flows of a query that are looked at for what they have indexed."""
 
 _DATETIME = 7
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,10 +32,49 @@ def index_writes(
             known = ", ".join(sorted(indexed)) or "none"
             raise usage_error(f"Flow {flow_id!r} has nothing indexed under {key!r}; its keys are: {known}")
         return ()
+    return (_write(key, indexed[key], value),)
+
+
+def index_writes_of_query(
+    connection: Connection, query: str, key: str, value: bytes, *, is_named: bool
+) -> Sequence[pb.IndexWrite]:
+    """The index value that goes with a JSON value for all Flows that a query finds.
+
+    A key that the caller names is written in any case, with the type that it has on the server. Without a name, the
+    key is written if one of the first `LOOKED_AT_MAX` Flows has something indexed under it, and none if not.
+
+    Raises:
+        CommandError: the caller named a key that no Flow has anything indexed under, or the query is not valid.
+    """
+    if is_named:
+        types = _types_of_key(connection, key)
+        if not types:
+            raise usage_error(f"no Flow has anything indexed under {key!r}")
+    else:
+        request = pb.SearchFlowsRequest(query=query, page_size=LOOKED_AT_MAX)
+        types = _types_in(connection.call(connection.flows.SearchFlows, request), key)
+    return tuple(_write(key, type_, value) for type_ in types[:1])
+
+
+def _types_of_key(connection: Connection, key: str) -> Sequence[int]:
+    quoted = key.replace("`", "``")
+    request = pb.SearchFlowsRequest(query=f"`{quoted}` IS NOT NULL", page_size=1)
+    try:
+        return _types_in(connection.call(connection.flows.SearchFlows, request), key)
+    except CommandError as error:
+        if error.code == "INVALID_QUERY":
+            return ()
+        raise
+
+
+def _types_in(reply: pb.SearchFlowsReply, key: str) -> Sequence[int]:
+    return [entry.type for found in reply.flows for entry in found.indexed if entry.key == key]
+
+
+def _write(key: str, type_: int, value: bytes) -> pb.IndexWrite:
     if value == b"null":
-        return (pb.IndexWrite(key=key, type=indexed[key]),)
-    is_instant = indexed[key] == _DATETIME
-    return (pb.IndexWrite(key=key, type=indexed[key], value=_microseconds(value) if is_instant else value),)
+        return pb.IndexWrite(key=key, type=type_)
+    return pb.IndexWrite(key=key, type=type_, value=_microseconds(value) if type_ == _DATETIME else value)
 
 
 def _microseconds(value: bytes) -> bytes:
