@@ -5,16 +5,12 @@ workers gone.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from dexd.codec.time_travel_requests import TimeTravelQuery
 from dexd.core import commands as c
-from dexd.core.effects import AssignCall
 from dexd.core.forks.selectors import Selector, TimeTravelType
 from dexd.core.ids import CallerId, FlowId, RequestId, RunId
 from dexd.core.values import (
-    Condition,
-    ConditionKind,
     Decision,
     DecisionKind,
     Failure,
@@ -29,74 +25,12 @@ from dexd.core.values import (
     WaitForFailurePolicy,
     WaitKind,
 )
-from tests.unit.engine.rig import Answers, Rig, RigWorker, start_command
-
-RESUME_WAIT_MS = 5_000
-"""How long the deliveries of a lost session stay current [WIRE-11]."""
-
-HOUR = 3_600_000
-BEGIN = StepPlan("Begin", b'{"n":1}', False)
-BEGIN_WAITING = StepPlan("Begin", b'{"n":1}', True)
-NEXT = StepPlan("Next", b'"next"', False)
-NEXT_WAITING = StepPlan("Next", b'"next"', True)
-BROKEN = Failure("ValueError", "no such card", "Traceback: ...", error_classes=("ValueError", "Exception"))
-ONCE = RetryPolicy(maximum_attempts=1)
-
-
-def timer(duration_ms: int, name: str = "") -> Condition:
-    return Condition(ConditionKind.TIMER, name, duration_ms=duration_ms)
-
-
-def channel(name: str, at_least: int = 1, at_most: int | None = 1) -> Condition:
-    return Condition(ConditionKind.CHANNEL, f"wants-{name}", channel=name, at_least=at_least, at_most=at_most)
-
-
-class Act:
-    """One scene on the rig."""
-
-    def __init__(self, rig: Rig) -> None:
-        self.rig = rig
-        self._workers: list[RigWorker] = []
-
-    async def worker(self, name: str = "w", streams: int = 2) -> RigWorker:
-        worker = await self.rig.worker(name, streams)
-        self._workers.append(worker)
-        return worker
-
-    async def start(self, flow_id: str, start_step: StepPlan | None, **changes: Any) -> None:
-        await self.rig.start(flow_id, start_step=start_step, **changes)
-        await self.rig.decided()
-
-    async def publish(self, flow_id: str, name: str, *values: bytes, request: str = "p") -> None:
-        command = c.PublishMessages(FlowId(flow_id), None, name, values, RequestId(request), b"\x00digest")
-        await self.rig.answer(command)
-        await self.rig.decided()
-
-    async def stop(self, flow_id: str, stop_type: StopType) -> None:
-        command = c.StopFlow(FlowId(flow_id), None, stop_type, "no longer wanted", RequestId("stop"), b"digest")
-        await self.rig.answer(command)
-        await self.rig.decided()
-
-    async def complete(self, worker: RigWorker, call: AssignCall, **response: Any) -> None:
-        worker.complete(call, **response)
-        await self.rig.decided()
-
-    async def decide(self, worker: RigWorker, call: AssignCall, kind: DecisionKind, *plans: StepPlan) -> None:
-        await self.complete(worker, call, decision=Decision(kind, plans, b'"done"' if not plans else b""))
-
-    async def fail(self, worker: RigWorker, call: AssignCall, failure: Failure = BROKEN) -> None:
-        worker.say(c.FailCall(worker.session, call.stream, call.call.token, failure))
-        await self.rig.decided()
-
-    async def lose(self, worker: RigWorker) -> None:
-        self.rig.engine.close_session(worker.session, "RESET")
-        await self.rig.decided()
-        await self.rig.advance(RESUME_WAIT_MS)
-
-    async def end(self) -> None:
-        for worker in self._workers:
-            self.rig.engine.close_session(worker.session, "GONE")
-        await self.rig.decided()
+from tests.histories.act import BEGIN, BEGIN_WAITING, HOUR, NEXT, NEXT_WAITING, ONCE, Act, channel, timer
+from tests.histories.contents import index_values, large_values
+from tests.histories.controls import deleted_messages, flow_retries, heartbeats, settings, skipped_timers
+from tests.histories.relatives import parents_and_children, parents_that_wait
+from tests.histories.streams import jobs, open_streams, schedules
+from tests.unit.engine.rig import Answers, start_command
 
 
 async def order_with_approval(act: Act) -> None:
@@ -268,11 +202,15 @@ async def time_travels(act: Act) -> None:
         )
         await act.rig.read(act.rig.engine.time_travels.begin, query)
         await act.rig.decided()
+    # Its call would go to a worker of another act.
+    await act.stop("trip")
 
 
 async def still_open(act: Act) -> None:
-    """Runs that wait for a Timer, for a Channel, for a retry, and for a worker."""
-    worker = await act.worker()
+    """Runs that wait for a Timer, for a Channel, for a child, for a retry, and for a worker."""
+    await open_streams(act)
+    await parents_that_wait(act)
+    worker = await act.worker("w-open", 3)
     await act.start("parked", BEGIN_WAITING)
     await act.complete(worker, worker.calls[0], wait=Wait(WaitKind.ANY_OF, (timer(24 * HOUR), channel("wake"))))
     await act.start("listening", BEGIN_WAITING)
@@ -296,6 +234,16 @@ ACTS: tuple[Callable[[Act], Awaitable[None]], ...] = (
     executions_of_one_id,
     roll_over,
     time_travels,
+    heartbeats,
+    skipped_timers,
+    deleted_messages,
+    settings,
+    flow_retries,
+    parents_and_children,
+    index_values,
+    large_values,
+    schedules,
+    jobs,
     still_open,
 )
 """In the order of the recording; the last one leaves handlers running when the server is killed."""
