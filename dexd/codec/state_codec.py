@@ -13,7 +13,7 @@ from dexd.log.event_log import Snapshot
 STATE_VERSION = 8
 """Raised with every change of RunState or of what it holds; a test compares the layout with the one it knows."""
 
-STREAM_STATE_VERSIONS: dict[StreamKind, int] = {StreamKind.SCHEDULE: 2, StreamKind.JOB: 1}
+STREAM_STATE_VERSIONS: dict[StreamKind, int] = {StreamKind.SCHEDULE: 3, StreamKind.JOB: 1}
 """The same for states of streams that are not runs'."""
 
 _encode = msgspec.msgpack.Encoder().encode

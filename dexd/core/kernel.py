@@ -142,6 +142,11 @@ class Kernel:
         else:
             self._schedules.adopt(state)
 
+    def forget_stream(self, stream_id: StreamId) -> None:
+        """Drop a stream that is not a run's and is closed, if it is in memory."""
+        self._jobs.forget(stream_id)
+        self._schedules.forget(stream_id)
+
     def note_ordinal(self, flow_id: FlowId, ordinal: int) -> None:
         """Tell the last ordinal of a Flow ID that the log has no run of, before the command that starts it [ID-10]."""
         self._runs.note_ordinal(flow_id, ordinal)

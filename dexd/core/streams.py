@@ -59,6 +59,8 @@ class StreamSummary(msgspec.Struct, frozen=True, gc=False):
     created_at: int
     is_closed: bool
     """Nothing happens to it any more, so a restart need not know it."""
+    closed_at: int
+    """Since when; 0 before. It leaves the log some time after that [KEEP-1]."""
 
 
 def evolve_stream(state: StreamState | None, recorded: RecordedStreamEvent) -> StreamState:
@@ -69,11 +71,11 @@ def evolve_stream(state: StreamState | None, recorded: RecordedStreamEvent) -> S
 def summary_of(state: StreamState) -> StreamSummary:
     """The state as look-ups and lists know it."""
     if isinstance(state, JobState):
-        return StreamSummary(
-            StreamKind.JOB, state.job_id, int(state.status), state.created_at, is_closed=state.is_closed
-        )
+        kind, name = StreamKind.JOB, str(state.job_id)
+    else:
+        kind, name = StreamKind.SCHEDULE, str(state.schedule_id)
     return StreamSummary(
-        StreamKind.SCHEDULE, state.schedule_id, int(state.status), state.created_at, is_closed=state.is_closed
+        kind, name, int(state.status), state.created_at, is_closed=state.is_closed, closed_at=state.closed_at
     )
 
 

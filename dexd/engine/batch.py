@@ -8,7 +8,7 @@ from dexd.codec.state_codec import to_snapshot, to_stream_snapshot
 from dexd.core.blobs import REFERENCE_MARK, references_in
 from dexd.core.effects import Effect
 from dexd.core.flow.state import RunState
-from dexd.core.ids import RunId
+from dexd.core.ids import RunId, StreamId
 from dexd.core.outcome import RecordedEvent, RecordedStreamEvent
 from dexd.core.rejections import Rejection
 from dexd.core.streams import StreamState, summary_of
@@ -49,6 +49,7 @@ class OpenBatch:
         "parking",
         "runs",
         "snapshots",
+        "stream_removals",
         "streams",
         "timers",
         "uploads",
@@ -80,6 +81,8 @@ class OpenBatch:
         """Runs that ended; they may leave memory after the commit."""
         self.leaving: dict[RunId, Removal] = {}
         """Closed runs that leave the log [KEEP-1]."""
+        self.stream_removals: list[StreamId] = []
+        """Closed streams, not of runs, that leave the log."""
         self.forget_ordinals_until = 0
         self.parking: dict[int, ParkingRow] = {}
         self.parked: list[RunState] = []
@@ -98,6 +101,7 @@ class OpenBatch:
             or self.is_check
             or self.parking
             or self.leaving
+            or self.stream_removals
             or self.forget_ordinals_until
             or self.uploads
             or self.uploads_until
@@ -161,6 +165,7 @@ class OpenBatch:
             uploads_until=self.uploads_until,
             indexed=list(self.indexed.values()),
             index_keys=self.index_keys,
+            stream_removals=self.stream_removals,
         )
 
     def refuse(self, rejection: Rejection) -> None:
@@ -219,5 +224,11 @@ def row_of_stream(state: StreamState) -> StreamRow:
     """The row of a stream that is not a run's, as it is now [ARCH-10]."""
     summary = summary_of(state)
     return StreamRow(
-        state.stream_id, summary.kind, summary.name, summary.status, summary.created_at, is_closed=summary.is_closed
+        state.stream_id,
+        summary.kind,
+        summary.name,
+        summary.status,
+        summary.created_at,
+        is_closed=summary.is_closed,
+        closed_at=summary.closed_at,
     )

@@ -23,8 +23,8 @@ from dexd.core.outcome import JobAccepted, Reply
 from dexd.core.rejections import Code, Rejection
 from dexd.core.streams import StreamKind
 from dexd.engine.ports import OnAnswer
-from dexd.engine.recovery import restore_stream
 from dexd.engine.run_cache import RunCache
+from dexd.engine.stream_cache import StreamCache
 from dexd.engine.time_travels import TimeTravels
 from dexd.log.event_log import EventLog, RunRow
 
@@ -46,6 +46,11 @@ class JobHost(Protocol):
     @property
     def runs(self) -> RunCache:
         """Runs as they are decided."""
+        ...
+
+    @property
+    def streams(self) -> StreamCache:
+        """Jobs that are not in memory."""
         ...
 
     def request(self, command: ClientCommand, on_answer: OnAnswer[Reply]) -> None:
@@ -148,8 +153,9 @@ class BatchJobs:
         views: list[BatchView] = []
         for row in rows[: query.limit]:
             job = self._job(JobId(row.name))
-            assert job is not None, "the log has its row"
-            views.append(view_of(job))
+            # It may have left the log since [KEEP-3], and another one may have its name.
+            if job is not None and job.stream_id == row.stream_id:
+                views.append(view_of(job))
             # One that is not in memory is read from the log.
             await asyncio.sleep(0)
         has_more = len(rows) > query.limit
@@ -159,8 +165,7 @@ class BatchJobs:
         job = self._host.kernel.jobs.get(job_id)
         if job is not None:
             return job
-        stored = self._log.stream_by_name(StreamKind.JOB, job_id)
-        restored = None if stored is None else restore_stream(self._log, stored)
+        restored = self._host.streams.restored(StreamKind.JOB, job_id)
         return restored if isinstance(restored, JobState) else None
 
     # ---- what a job asks ----

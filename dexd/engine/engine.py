@@ -49,12 +49,13 @@ from dexd.engine.run_cache import RunCache
 from dexd.engine.schedule_reads import ScheduleReads
 from dexd.engine.search_rows import SearchRows
 from dexd.engine.searches import Searches
+from dexd.engine.stream_cache import StreamCache
 from dexd.engine.system import stopwatch_ms
 from dexd.engine.time_travels import TimeTravels
 from dexd.engine.timekeeper import Timekeeper
 from dexd.engine.waits import Waits
 from dexd.log.errors import LogError, LogFullError, LogUnavailableError
-from dexd.log.event_log import EventLog, RunRow, UploadRow
+from dexd.log.event_log import EventLog, RunRow, StreamRow, UploadRow
 from dexd.log.reading import InlinePages, LogPages
 
 DRAIN_COMMANDS_MAX = 256
@@ -299,10 +300,12 @@ class Engine:
         *,
         ordinal_expires_at: int = 0,
         forget_ordinals_until: int = 0,
+        streams: Sequence[StreamRow] = (),
     ) -> None:
         """Have closed runs leave the log with the next commit; answers with those that left [KEEP-1].
 
-        From now on nobody finds them. Runs that an RPC reads stay, with those that follow them.
+        Closed schedules and jobs too. From now on nobody finds them. Runs that an RPC reads stay, with those that
+        follow them.
         """
         if self._refusal is not None:
             on_answer(self._refusal)
@@ -310,6 +313,7 @@ class Engine:
         batch = self._commits.open
         batch.forget_ordinals_until = max(batch.forget_ordinals_until, forget_ordinals_until)
         batch.answers.append((on_answer, self._live.remove(rows, ordinal_expires_at)))
+        self._live.remove_streams(streams)
         self._schedule_drain()
 
     # ---- worker sessions -----------------------------------------------------------------------------------------
@@ -345,6 +349,11 @@ class Engine:
     def runs(self) -> RunCache:
         """See `reads.Decided`."""
         return self._live.runs
+
+    @property
+    def streams(self) -> StreamCache:
+        """See `batch_jobs.JobHost`."""
+        return self._live.streams
 
     @property
     def stopping(self) -> Rejection | None:
@@ -450,8 +459,7 @@ class Engine:
 
     def _release(self, batch: OpenBatch) -> None:
         """Let out what a committed batch owes."""
-        for run_id in batch.leaving:
-            self._live.runs.has_left(run_id)
+        self._live.have_left(batch)
         self._performer.perform(batch.effects)
         for on_answer, answer in batch.answers:
             on_answer(answer)

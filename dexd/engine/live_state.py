@@ -26,6 +26,7 @@ from dexd.core.outcome import Outcome, RecordedEvent, RecordedStreamEvent, Reply
 from dexd.core.rejections import Rejection
 from dexd.core.schedules.state import ScheduleStatus
 from dexd.core.wanted import FiresRef, StreamRef
+from dexd.engine.batch import OpenBatch
 from dexd.engine.commits import Commits
 from dexd.engine.early_effects import EarlyEffects
 from dexd.engine.fire_pump import FirePump
@@ -33,11 +34,12 @@ from dexd.engine.index_keys import IndexKeys
 from dexd.engine.mailbox import Letter
 from dexd.engine.parking_lot import Bounds, ParkingLot
 from dexd.engine.pending_timers import PendingTimers
-from dexd.engine.recovery import rebuild_kernel, restore_stream
+from dexd.engine.recovery import rebuild_kernel
 from dexd.engine.run_cache import RunCache
 from dexd.engine.search_rows import SearchRows
+from dexd.engine.stream_cache import StreamCache
 from dexd.engine.waits import Waits
-from dexd.log.event_log import EventLog, RunRow
+from dexd.log.event_log import EventLog, RunRow, StreamRow
 
 WOKEN_MAX = 128
 """Parked runs that are brought back for their deadlines at once."""
@@ -59,6 +61,7 @@ class LiveState:
         "parking",
         "runs",
         "search_rows",
+        "streams",
     )
 
     def __init__(
@@ -88,6 +91,7 @@ class LiveState:
         self.kernel = rebuild_kernel(log, config)
         self._log = log
         self.runs = RunCache(log, self.kernel, self)
+        self.streams = StreamCache(log, self.kernel)
         self.search_rows = SearchRows(self.kernel.runs.values(), IndexKeys(log.index_keys()), config.active_step_search)
         self.parking = ParkingLot(log, self.kernel, self.runs, bounds, self.search_rows.run_parks)
         self._fires = FirePump()
@@ -124,7 +128,7 @@ class LiveState:
         wanted = self.kernel.wanted(command)
         if wanted is not None:
             if isinstance(wanted, StreamRef):
-                self._look_up_stream(wanted)
+                self.streams.look_up(wanted)
             elif isinstance(wanted, FiresRef):
                 self.provide_fires(wanted.stream_id, now=now)
             elif isinstance(wanted, ReachTarget):
@@ -140,11 +144,6 @@ class LiveState:
         state = self.kernel.schedules.of_stream(stream_id)
         self._collect(self.kernel.handle(self._fires.provide(state, now), now=now))
 
-    def _look_up_stream(self, wanted: StreamRef) -> None:
-        stored = self._log.stream_by_name(wanted.kind, wanted.name)
-        if stored is not None:
-            self.kernel.adopt_stream(restore_stream(self._log, stored))
-
     def remove(self, rows: Iterable[RunRow], ordinal_expires_at: int) -> Sequence[RunRow]:
         """Have closed runs leave the log with the open batch; gives those that leave, an RPC may hold others.
 
@@ -159,6 +158,17 @@ class LiveState:
                 leaving.append(row)
                 self._commits.open.note_removal(row, ordinal_expires_at)
         return leaving
+
+    def remove_streams(self, rows: Iterable[StreamRow]) -> None:
+        """Have closed streams that are not runs' leave the log with the open batch."""
+        self._commits.open.stream_removals += self.streams.let_go(rows)
+
+    def have_left(self, batch: OpenBatch) -> None:
+        """What was to leave the log with a batch has left it."""
+        for run_id in batch.leaving:
+            self.runs.has_left(run_id)
+        if batch.stream_removals:
+            self.streams.have_left(batch.stream_removals)
 
     def next_deadline(self) -> int | None:
         """When the rules want to act next, be the run in memory or not."""

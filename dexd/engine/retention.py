@@ -1,4 +1,4 @@
-"""Removes closed runs when their retention is over, a few with each commit [KEEP-1..3, ID-10].
+"""Removes closed runs, schedules and jobs when their retention is over, a few with each commit [KEEP-1..3, ID-10].
 
 A sweep looks for runs that are due, has them archived if somebody wants that, and takes them out of the log in small
 groups with pauses between them, so that no commit of others waits long. The log deletes their events by itself.
@@ -15,11 +15,11 @@ from dexd.core.retention import RetentionConfig, due_until, ordinal_expiry
 from dexd.engine.ports import CallLater, Clock, OnAnswer
 from dexd.engine.timekeeper import Timekeeper
 from dexd.log.errors import LogError
-from dexd.log.event_log import RunRow
+from dexd.log.event_log import RunRow, StreamRow
 from dexd.log.reading import LogPages
 
 RUNS_AT_ONCE = 64
-"""Runs that leave with one commit: its rows cost about as much as its fsync."""
+"""Runs, or schedules and jobs, that leave with one commit: its rows cost about as much as its fsync."""
 
 PAUSE_S = 0.05
 """Between two such commits, so that most others wait for none; a thousand runs a second leave all the same."""
@@ -42,6 +42,7 @@ class RemovalDesk(Protocol):
         *,
         ordinal_expires_at: int = 0,
         forget_ordinals_until: int = 0,
+        streams: Sequence[StreamRow] = (),
     ) -> None:
         """See `Engine.remove_runs`."""
         ...
@@ -66,10 +67,19 @@ class Archive(Protocol):
 class RetentionStatus:
     """What was done so far, for metrics and inspection."""
 
-    __slots__ = ("archive_error", "archive_failures", "archived_executions", "postponed_executions", "removed_runs")
+    __slots__ = (
+        "archive_error",
+        "archive_failures",
+        "archived_executions",
+        "postponed_executions",
+        "removed_runs",
+        "removed_streams",
+    )
 
     def __init__(self) -> None:
         self.removed_runs = 0
+        self.removed_streams = 0
+        """Schedules and jobs."""
         self.archived_executions = 0
         """Written to the archive; one that was removed in parts counts for each."""
         self.archive_failures = 0
@@ -142,6 +152,7 @@ class Retention:
         sweep = _Sweep()
         try:
             await self._remove_due(sweep)
+            await self._remove_due_streams()
         except (LogError, OSError) as error:
             # Nothing is lost: what is due now is due in the next sweep.
             structlog.get_logger().error("retention_failed", error=repr(error))
@@ -189,9 +200,23 @@ class Retention:
                 self.status.archived_executions += 1
         return kept
 
-    async def _removed(self, rows: Sequence[RunRow], now: int, forget_until: int) -> Sequence[RunRow] | None:
-        """Take runs out of the log; None if it cannot be written now."""
-        if not rows and not forget_until:
+    async def _remove_due_streams(self) -> None:
+        """[KEEP-1] Deleted schedules and ended jobs go as runs do, in the order of closing; nobody archives them."""
+        now = self._clock.now()
+        until = due_until(self._config, now=now)
+        after = (0, 0)
+        while until and (rows := await self._pages.closed_streams(until, after, RUNS_AT_ONCE)):
+            after = rows[-1].closed_at, rows[-1].stream_id
+            if await self._removed((), now, 0, rows) is None:
+                return
+            self.status.removed_streams += len(rows)
+            await asyncio.sleep(PAUSE_S)
+
+    async def _removed(
+        self, rows: Sequence[RunRow], now: int, forget_until: int, streams: Sequence[StreamRow] = ()
+    ) -> Sequence[RunRow] | None:
+        """Take runs and other streams out of the log; None if it cannot be written now."""
+        if not rows and not forget_until and not streams:
             return ()
         answered: asyncio.Future[Sequence[RunRow] | Rejection] = asyncio.get_running_loop().create_future()
 
@@ -204,6 +229,7 @@ class Retention:
             on_answer,
             ordinal_expires_at=ordinal_expiry(self._config, now=now),
             forget_ordinals_until=forget_until,
+            streams=streams,
         )
         answer = await answered
         return None if isinstance(answer, Rejection) else answer

@@ -163,6 +163,8 @@ class StreamRow(msgspec.Struct, frozen=True, gc=False):
     created_at: int
     is_closed: bool = False
     """A restart does not need it."""
+    closed_at: int = 0
+    """Since when; 0 while it is open."""
 
 
 class Removal(msgspec.Struct, frozen=True, gc=False):
@@ -211,6 +213,8 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     """
     index_keys: Sequence[IndexKeyRow] = ()
     """Keys that are new."""
+    stream_removals: Sequence[int] = ()
+    """Closed streams, not of runs, that leave the log as runs of `removals` do [KEEP-1]."""
 
 
 class Projections(msgspec.Struct, frozen=True, gc=False):
@@ -358,6 +362,10 @@ class EventLog(ParkedRuns, Protocol):
 
         `after` is the instant and stream behind which to begin.
         """
+        ...
+
+    def closed_streams(self, until: int, after: tuple[int, int], limit: int) -> Sequence[StreamRow]:
+        """Streams that are not runs' and closed up to an instant; otherwise as `closed_runs`."""
         ...
 
     def run_by_id(self, run_id: str) -> StoredRun | None:

@@ -144,6 +144,10 @@ class MemoryLog:
             if removal.flow_id not in self._flows:
                 ordinal, _ = self._ordinals.get(removal.flow_id, (0, 0))
                 self._ordinals[removal.flow_id] = max(ordinal, removal.ordinal), removal.ordinal_expires_at
+        for stream_id in batch.stream_removals:
+            self._leaving[stream_id] = None
+            for rows in (self._others, self._snapshots, self._blobs):
+                rows.pop(stream_id, None)
 
     def remove_some(self, rows_max: int) -> bool:
         gone: set[int] = set()
@@ -199,6 +203,10 @@ class MemoryLog:
 
     def closed_runs(self, until: int, after: tuple[int, int], limit: int) -> Sequence[RunRow]:
         closed = (row for row in self._runs.values() if row.closed_at and row.closed_at <= until)
+        return sorted((row for row in closed if _closing(row) > after), key=_closing)[:limit]
+
+    def closed_streams(self, until: int, after: tuple[int, int], limit: int) -> Sequence[StreamRow]:
+        closed = (row for row in self._others.values() if row.closed_at and row.closed_at <= until)
         return sorted((row for row in closed if _closing(row) > after), key=_closing)[:limit]
 
     def run_by_id(self, run_id: str) -> StoredRun | None:
@@ -430,7 +438,7 @@ def _seq(event: StoredEvent) -> int:
     return event.seq
 
 
-def _closing(row: RunRow) -> tuple[int, int]:
+def _closing(row: RunRow | StreamRow) -> tuple[int, int]:
     return row.closed_at, row.stream_id
 
 

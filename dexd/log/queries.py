@@ -14,7 +14,7 @@ _RUN = (
 )
 _SNAPSHOT = "stream_id, version, state_version, payload"
 _TIMER = "stream_id, step_execution_id, at"
-_STREAM = "stream_id, kind, name, status, created_at, is_closed"
+_STREAM = "stream_id, kind, name, status, created_at, is_closed, closed_at"
 _CHILD_WAIT = "stream_id, run_id, step_execution_id, number, child_flow_id, execution_id"
 _BLOB = "stream_id, digest, size"
 _UPLOAD = "session, digest, at"
@@ -83,8 +83,11 @@ def put_timers(rows: int) -> str:
 def put_streams(rows: int) -> str:
     """Insert rows of streams that are not runs', or bring existing ones up to date."""
     return f"""
-        INSERT INTO streams ({_STREAM}) VALUES {_placeholders(6, rows)}
-        ON CONFLICT (stream_id) DO UPDATE SET status = excluded.status, is_closed = excluded.is_closed
+        INSERT INTO streams ({_STREAM}) VALUES {_placeholders(7, rows)}
+        ON CONFLICT (stream_id) DO UPDATE SET
+            status = excluded.status,
+            is_closed = excluded.is_closed,
+            closed_at = excluded.closed_at
     """
 
 
@@ -184,7 +187,8 @@ KEEP_END = """
         last_stream_id = max(
             last_stream_id,
             coalesce((SELECT max(stream_id) FROM events), 0),
-            coalesce((SELECT max(stream_id) FROM runs), 0)
+            coalesce((SELECT max(stream_id) FROM runs), 0),
+            coalesce((SELECT max(stream_id) FROM streams), 0)
         ),
         last_at = max(last_at, coalesce((SELECT at FROM events ORDER BY seq DESC LIMIT 1), 0))
 """
@@ -213,6 +217,17 @@ REMOVE_RUNS = (
 )
 """Take runs out of sight, and keep the ordinals of Flow IDs that have none left; the parameter is a JSON array of
 arrays with the fields of `Removal`. Every table with rows of runs has its line here."""
+
+_REMOVED_STREAMS = "(SELECT value FROM json_each(?))"
+
+REMOVE_STREAMS = (
+    "INSERT INTO removals (stream_id) SELECT value FROM json_each(?)",
+    f"DELETE FROM streams WHERE stream_id IN {_REMOVED_STREAMS}",
+    f"DELETE FROM snapshots WHERE stream_id IN {_REMOVED_STREAMS}",
+    f"DELETE FROM blobs WHERE stream_id IN {_REMOVED_STREAMS}",
+)
+"""Take streams that are not runs' out of sight; the parameter is a JSON array of their IDs. Every table with rows of
+such streams has its line here."""
 
 REMOVE_EVENTS = """
     DELETE FROM events WHERE seq IN (
@@ -279,7 +294,7 @@ COUNTS = """
         (SELECT count(*) FROM pending_timers) AS pending_timers,
         (SELECT count(DISTINCT digest) FROM blobs) AS large_values,
         (SELECT coalesce(sum(size), 0) FROM (SELECT DISTINCT digest, size FROM blobs)) AS large_value_bytes,
-        (SELECT count(*) FROM removals) AS runs_being_removed,
+        (SELECT count(*) FROM removals) AS streams_being_removed,
         (SELECT count(*) FROM ordinals) AS remembered_ordinals,
         (SELECT count(*) FROM imports) AS imported_runs,
         (SELECT version FROM projections) AS projection_version
@@ -419,6 +434,12 @@ LIST_STREAMS = f"""
     SELECT {_STREAM} FROM streams
     WHERE kind = ? AND stream_id < coalesce(nullif(?, 0), 9223372036854775807)
     ORDER BY stream_id DESC LIMIT ?
+"""
+
+CLOSED_STREAMS = f"""
+    SELECT {_STREAM} FROM streams INDEXED BY streams_closed
+    WHERE closed_at != 0 AND closed_at <= ? AND (closed_at, stream_id) > (?, ?)
+    ORDER BY closed_at, stream_id LIMIT ?
 """
 
 # ---- large values ------------------------------------------------------------------------------------------------

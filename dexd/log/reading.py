@@ -16,9 +16,9 @@ import aiosqlite
 
 from dexd.log import queries
 from dexd.log.connection import open_reader
-from dexd.log.event_log import EventLog, FoundPage, IsOver, RunRow, StoredEvent
+from dexd.log.event_log import EventLog, FoundPage, IsOver, RunRow, StoredEvent, StreamRow
 from dexd.log.sqlite_errors import reading_error
-from dexd.log.sqlite_reader import SqliteReader
+from dexd.log.sqlite_reader import SqliteReader, stream_row
 from dexd.search.evaluation import Position
 from dexd.search.predicates import CheckedQuery
 
@@ -43,6 +43,10 @@ class LogPages(Protocol):
 
     async def closed_runs(self, until: int, after: tuple[int, int], limit: int) -> Sequence[RunRow]:
         """As `EventLog.closed_runs`."""
+        ...
+
+    async def closed_streams(self, until: int, after: tuple[int, int], limit: int) -> Sequence[StreamRow]:
+        """As `EventLog.closed_streams`."""
         ...
 
     async def has_expired_ordinals(self, until: int) -> bool:
@@ -121,6 +125,9 @@ class SqlitePages:
     async def closed_runs(self, until: int, after: tuple[int, int], limit: int) -> Sequence[RunRow]:
         return [RunRow(*row) for row in await self._rows(queries.CLOSED_RUNS, (until, *after, limit))]
 
+    async def closed_streams(self, until: int, after: tuple[int, int], limit: int) -> Sequence[StreamRow]:
+        return [stream_row(row) for row in await self._rows(queries.CLOSED_STREAMS, (until, *after, limit))]
+
     async def has_expired_ordinals(self, until: int) -> bool:
         [(has_some,)] = await self._rows(queries.HAS_EXPIRED_ORDINALS, (until,))
         return bool(has_some)
@@ -182,6 +189,9 @@ class InlinePages:
 
     async def closed_runs(self, until: int, after: tuple[int, int], limit: int) -> Sequence[RunRow]:
         return self._log.closed_runs(until, after, limit)
+
+    async def closed_streams(self, until: int, after: tuple[int, int], limit: int) -> Sequence[StreamRow]:
+        return self._log.closed_streams(until, after, limit)
 
     async def has_expired_ordinals(self, until: int) -> bool:
         return self._log.has_expired_ordinals(until)

@@ -18,7 +18,7 @@ from dexd.log.checkpointer import Checkpointer
 from dexd.log.connection import Synchronous, open_writer
 from dexd.log.continuity import check_continuity
 from dexd.log.errors import LogError, LogFailedError
-from dexd.log.event_log import ORDINALS_FORGOTTEN_MAX, Batch, IndexRow, Projections, Removal, RunRow, TimerRow
+from dexd.log.event_log import ORDINALS_FORGOTTEN_MAX, Batch, IndexRow, Projections, RunRow, TimerRow
 from dexd.log.sqlite_errors import writing_error
 from dexd.log.sqlite_parking import Statement, parking_statements
 from dexd.log.sqlite_reader import SqliteReader
@@ -63,7 +63,7 @@ class SqliteLog(SqliteReader):
         except sqlite3.Error as error:
             raise self._failed(error, f"batch after {batch.expected_seq} not written") from error
         self._end += len(batch.events)
-        self._is_removing = self._is_removing or bool(batch.removals)
+        self._is_removing = self._is_removing or bool(batch.removals or batch.stream_removals)
         self._checkpointer.count(_size_bytes(batch))
 
     def replace_projections(self, projections: Projections, more: Iterable[Projections] = ()) -> None:
@@ -185,8 +185,7 @@ def _statements(batch: Batch) -> Iterator[Statement]:
     if batch.indexed:
         yield from _index_statements(batch.indexed)
     yield from _supersessions(batch.runs)
-    if batch.removals:
-        yield from _goodbyes(batch.removals)
+    yield from _goodbyes(batch)
 
 
 def _projection_statements(projections: Projections) -> Iterator[Statement]:
@@ -201,12 +200,16 @@ def _projection_statements(projections: Projections) -> Iterator[Statement]:
     yield from _supersessions(projections.runs)
 
 
-def _goodbyes(removals: Sequence[Removal]) -> Iterator[Statement]:
+def _goodbyes(batch: Batch) -> Iterator[Statement]:
     """Behind everything else of the batch, which may have added rows to the same runs."""
-    yield queries.KEEP_END, ()
-    encoded = msgspec.json.encode([msgspec.structs.astuple(removal) for removal in removals]).decode()
-    for statement in queries.REMOVE_RUNS:
-        yield statement, (encoded,)
+    if batch.removals or batch.stream_removals:
+        yield queries.KEEP_END, ()
+    if batch.removals:
+        runs = msgspec.json.encode([msgspec.structs.astuple(removal) for removal in batch.removals]).decode()
+        yield from ((statement, (runs,)) for statement in queries.REMOVE_RUNS)
+    if batch.stream_removals:
+        streams = msgspec.json.encode(batch.stream_removals).decode()
+        yield from ((statement, (streams,)) for statement in queries.REMOVE_STREAMS)
 
 
 def _removals(rows: Sequence[TimerRow]) -> Iterator[Statement]:

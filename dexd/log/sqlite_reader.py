@@ -154,6 +154,9 @@ class SqliteReader(ParkingReader):
     def closed_runs(self, until: int, after: tuple[int, int], limit: int) -> Sequence[RunRow]:
         return [RunRow(*row) for row in self._rows(queries.CLOSED_RUNS, (until, *after, limit))]
 
+    def closed_streams(self, until: int, after: tuple[int, int], limit: int) -> Sequence[StreamRow]:
+        return [stream_row(row) for row in self._rows(queries.CLOSED_STREAMS, (until, *after, limit))]
+
     def list_runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
         return [listed_run(row) for row in self._rows(queries.LIST_RUNS, list_parameters(selection, limit))]
 
@@ -202,7 +205,7 @@ class SqliteReader(ParkingReader):
 
     def list_streams(self, kind: str, before_stream_id: int, limit: int) -> Sequence[StreamRow]:
         rows = self._rows(queries.LIST_STREAMS, (kind, before_stream_id, limit))
-        return [_stream_row(row) for row in rows]
+        return [stream_row(row) for row in rows]
 
     def refers_to(self, chain_id: str, digest: bytes) -> bool:
         return bool(self._rows(queries.REFERS_TO, {"chain_id": chain_id, "digest": digest}))
@@ -269,7 +272,7 @@ class SqliteReader(ParkingReader):
                     snapshot = None if row[_STREAM_COLUMNS] is None else Snapshot(*row[_STREAM_COLUMNS:])
                     tail = (row[0], 1 if snapshot is None else snapshot.version + 1, _NO_LIMIT)
                     events = [StoredEvent(*event) for event in reader.execute(queries.READ_STREAM, tail)]
-                    found.append(StoredStream(_stream_row(row), snapshot, events))
+                    found.append(StoredStream(stream_row(row), snapshot, events))
             finally:
                 reader.execute(queries.COMMIT)
         except sqlite3.Error as error:
@@ -318,9 +321,10 @@ def list_parameters(selection: RunFilter, limit: int) -> dict[str, object]:
     return {**msgspec.structs.asdict(selection), "limit": limit}
 
 
-def _stream_row(row: Row) -> StreamRow:
-    stream_id, kind, name, status, created_at, is_closed = row[:_STREAM_COLUMNS]
-    return StreamRow(stream_id, kind, name, status, created_at, bool(is_closed))
+def stream_row(row: Row) -> StreamRow:
+    """What a row of `queries.LIST_STREAMS` says, or one that begins so."""
+    stream_id, kind, name, status, created_at, is_closed, closed_at = row[:_STREAM_COLUMNS]
+    return StreamRow(stream_id, kind, name, status, created_at, bool(is_closed), closed_at)
 
 
 def _stored_run(row: Row, events: Sequence[StoredEvent]) -> StoredRun:

@@ -126,7 +126,7 @@ class LogWriter:
 
     def _pay(self, batch: Batch) -> None:
         """Behind a commit: see whether it is time to delete although there is no pause."""
-        self._may_remove = self._may_remove or bool(batch.removals)
+        self._may_remove = self._may_remove or bool(batch.removals or batch.stream_removals)
         if self._may_remove:
             self._unpaid_events += len(batch.events)
             if self._unpaid_events >= REMOVED_EVENTS_MAX:

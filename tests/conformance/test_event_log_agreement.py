@@ -60,7 +60,9 @@ class LogMachine(RuleBasedStateMachine):
             if stream_id not in self.gone
         ]
         others = [
-            StreamRow(100 + number, "schedule", f"s{number}", 1, 5, data.draw(st.booleans()))
+            StreamRow(
+                100 + number, "schedule", f"s{number}", 1, 5, data.draw(st.booleans()), data.draw(st.integers(0, 3))
+            )
             for number in sorted(data.draw(st.sets(st.integers(1, 3))))
         ]
         self._do(Batch(last_seq, events, rows, snapshots, timers, others))
@@ -121,6 +123,8 @@ class LogMachine(RuleBasedStateMachine):
             listed = list(self.memory.list_streams("schedule", before, limit))
             assert list(log.list_streams("schedule", before, limit)) == listed
             assert list(log.list_streams("other", before, limit)) == []
+            closed = list(self.memory.closed_streams(limit, (1, before), 9))
+            assert list(log.closed_streams(limit, (1, before), 9)) == closed
 
     @rule()
     def restart(self) -> None:

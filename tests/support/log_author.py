@@ -77,6 +77,10 @@ class LogAuthor:
         """Have the ordinals forgotten that expire until then."""
         self.log.append(Batch(self.log.last_seq, (), forget_ordinals_until=until))
 
+    def append_stream_removals(self, *stream_ids: int) -> None:
+        """Have streams that are not runs' leave the log."""
+        self.log.append(Batch(self.log.last_seq, (), stream_removals=stream_ids))
+
     def start(self, row: RunRow, events: int = 1) -> None:
         """Append a run with a few events."""
         self.append(*(self.event(row.stream_id) for _ in range(events)), runs=[row])

@@ -59,10 +59,14 @@ class JobBook:
         if state.is_closed:
             self._note_closed(state)
 
+    def forget(self, stream_id: StreamId) -> None:
+        """Drop a closed job, if it is in memory."""
+        if stream_id in self._closed:
+            del self._closed[stream_id]
+            gone = self._by_stream.pop(stream_id)
+            del self._by_id[gone.job_id]
+
     def _note_closed(self, state: JobState) -> None:
         self._closed[state.stream_id] = None
         if len(self._closed) > CLOSED_MAX:
-            oldest = next(iter(self._closed))
-            del self._closed[oldest]
-            gone = self._by_stream.pop(oldest)
-            del self._by_id[gone.job_id]
+            self.forget(next(iter(self._closed)))

@@ -92,6 +92,10 @@ class JobDesk:
         """Take over a job restored from the log."""
         self._book.adopt(state)
 
+    def forget(self, stream_id: StreamId) -> None:
+        """Drop a closed job, if it is in memory."""
+        self._book.forget(stream_id)
+
     # ---- commands of clients ----
 
     def create(self, turn: Turn, command: jc.CreateJob) -> Answer:

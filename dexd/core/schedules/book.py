@@ -66,11 +66,15 @@ class ScheduleBook:
         if state.is_closed:
             self._note_closed(state)
 
+    def forget(self, stream_id: StreamId) -> None:
+        """Drop a closed schedule, if it is in memory."""
+        if stream_id in self._closed:
+            del self._closed[stream_id]
+            gone = self._by_stream.pop(stream_id)
+            if self._newest[gone.schedule_id] is gone:
+                del self._newest[gone.schedule_id]
+
     def _note_closed(self, state: ScheduleState) -> None:
         self._closed[state.stream_id] = None
         if len(self._closed) > CLOSED_MAX:
-            oldest = next(iter(self._closed))
-            del self._closed[oldest]
-            gone = self._by_stream.pop(oldest)
-            if self._newest[gone.schedule_id] is gone:
-                del self._newest[gone.schedule_id]
+            self.forget(next(iter(self._closed)))

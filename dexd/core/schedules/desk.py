@@ -78,6 +78,10 @@ class ScheduleDesk:
         """Take over a schedule restored from the log."""
         self._book.adopt(state)
 
+    def forget(self, stream_id: StreamId) -> None:
+        """Drop a closed schedule, if it is in memory."""
+        self._book.forget(stream_id)
+
     def resume_all(self, turn: Turn) -> None:
         """The server is back: reach for executions, and want the next fires."""
         for state in self._book:

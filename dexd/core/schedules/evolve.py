@@ -31,6 +31,8 @@ def evolve_schedule(state: ScheduleState | None, recorded: RecordedStreamEvent) 
     else:
         _FOLDS[type(event)](state, event, recorded.at)
     state.version = recorded.version
+    if state.is_closed and not state.closed_at:
+        state.closed_at = recorded.at
     return state
 
 

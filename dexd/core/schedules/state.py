@@ -89,6 +89,8 @@ class ScheduleState(msgspec.Struct, array_like=True, gc=False):
     """Largest nominal instant that was ever decided about."""
     requests: dict[RequestId, RequestRecord] = {}
     """Newest requests, oldest first."""
+    closed_at: int = 0
+    """When nothing could happen to it any more; 0 before."""
 
     @property
     def is_deleted(self) -> bool:

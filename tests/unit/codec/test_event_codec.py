@@ -181,7 +181,7 @@ def test_layout_of_snapshots_changes_only_with_its_version() -> None:
 
 
 LAYOUTS_OF_STREAM_STATES = {
-    StreamKind.SCHEDULE: {2: "82241961c1e0e4bf"},
+    StreamKind.SCHEDULE: {3: "46d2974f44fab908"},
     StreamKind.JOB: {1: "cbe9b0a445487fb4"},
 }
 

@@ -303,7 +303,7 @@ async def test_surf_23_inspect_shows_what_is_in_the_directory(tmp_path: Path) ->
         "runs": 3,
         "open_runs": 2,
         "flow_ids": 2,
-        "runs_being_removed": 1,
+        "streams_being_removed": 1,
         "remembered_ordinals": 1,
         "pending_timers": 2,
         "imported_runs": 0,

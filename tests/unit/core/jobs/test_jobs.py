@@ -181,7 +181,8 @@ def test_batch_3_results_that_come_late_or_twice_change_nothing() -> None:
     stream = stage.job.stream_id
     stage.do(jc.NoteTarget(stream, 0, None))
     assert stage.kernel.stream(stream) is stage.job
-    assert summary_of(stage.job) == StreamSummary(StreamKind.JOB, JOB, e.JobStatus.COMPLETED, T0, is_closed=True)
+    completed = e.JobStatus.COMPLETED
+    assert summary_of(stage.job) == StreamSummary(StreamKind.JOB, JOB, completed, T0, is_closed=True, closed_at=T0)
     stage.do(jc.NoteTarget(StreamId(99), 0, None))
     other = JobStage("a", "b")
     other.held = deque()
@@ -298,3 +299,16 @@ def test_a_job_that_stands_still_or_does_not_add_up_is_found(damage: dict[str, o
     (found,) = job_violations(stage.kernel.jobs, stage.kernel.dispatcher.deadlines)
     assert found.startswith("job 'job-1': ")
     assert fault in found
+
+
+def test_keep_1_a_closed_job_that_leaves_the_log_leaves_memory() -> None:
+    """[KEEP-1] Its request may begin another one then; an open one stays."""
+    stage = JobStage("a", "b")
+    stage.do(create_job("a"))
+    first = stage.job.stream_id
+    stage.kernel.forget_stream(first)
+    assert stage.kernel.jobs.get(JOB) is None
+    stage.kernel.forget_stream(first)
+    stage.do(create_job("a", "b", rate=1.0))
+    stage.kernel.forget_stream(stage.job.stream_id)
+    assert (stage.job.stream_id != first, stage.job.matched) == (True, 2)

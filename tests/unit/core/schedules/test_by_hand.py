@@ -238,6 +238,6 @@ def test_inv_4_what_must_not_be_is_named() -> None:
 def test_arch_10_summary_of_a_schedule_is_what_lists_know() -> None:
     """[ARCH-15] And streams are numbered one after the other, whatever they belong to."""
     stage = minutely()
-    assert summary_of(stage.state) == StreamSummary(StreamKind.SCHEDULE, SCHEDULE, 1, T0, is_closed=False)
+    assert summary_of(stage.state) == StreamSummary(StreamKind.SCHEDULE, SCHEDULE, 1, T0, is_closed=False, closed_at=0)
     first = next(recorded for recorded in stage.log if isinstance(recorded, RecordedStreamEvent))
     assert evolve_stream(None, first) == stage.state

@@ -4,7 +4,7 @@ import pytest
 
 from dexd.core import commands as c
 from dexd.core.config import KernelConfig
-from dexd.core.ids import RequestId, ScheduleId, StreamId
+from dexd.core.ids import FlowId, RequestId, RunId, ScheduleId, StreamId
 from dexd.core.kernel import Kernel
 from dexd.core.outcome import Outcome, RecordedStreamEvent, ScheduleAccepted
 from dexd.core.rejections import Code, Rejection
@@ -14,8 +14,8 @@ from dexd.core.schedules.book import CLOSED_MAX
 from dexd.core.schedules.evolve import evolve_schedule
 from dexd.core.schedules.spec import OverlapPolicy, SchedulePolicy, ScheduleSpec
 from dexd.core.schedules.state import REQUESTS_MAX, ScheduleState, ScheduleStatus
-from dexd.core.streams import StreamKind
-from dexd.core.values import RequestRecord
+from dexd.core.streams import StreamKind, summary_of
+from dexd.core.values import FlowStatus, RequestRecord
 from dexd.core.wanted import StreamRef
 from tests.support.schedule_builders import ACTION, SCHEDULE, create_schedule, schedule_created
 
@@ -156,6 +156,37 @@ def test_arch_8_an_older_one_of_the_same_id_leaves_alone() -> None:
         stage.do(sc.DeleteSchedule(ScheduleId(f"s{number}"), RequestId("delete"), b"d"))
     assert stage.state.stream_id == 2
     assert stage.kernel.stream(StreamId(2)) is stage.state
+
+
+def test_keep_1_a_deleted_one_that_leaves_the_log_leaves_memory() -> None:
+    """[KEEP-1] Counted from its deletion; an open one of the same ID stays."""
+    stage = Stage()
+    stage.do(create_schedule())
+    old = stage.state
+    assert (old.closed_at, summary_of(old).closed_at) == (0, 0)
+    stage.do(delete())
+    assert (old.closed_at, summary_of(old).closed_at) == (stage.now, stage.now)
+    stage.do(create_schedule(request_id="again"))
+    for stream_id in (old.stream_id, stage.state.stream_id):
+        stage.kernel.forget_stream(stream_id)
+    assert [state.stream_id for state in stage.kernel.schedules] == [stage.state.stream_id]
+    stage.do(delete("another"))
+    stage.kernel.forget_stream(stage.state.stream_id)
+    assert stage.kernel.schedules.get(SCHEDULE) is None
+
+
+def test_keep_1_a_deleted_one_is_kept_from_the_answer_to_its_last_start_on() -> None:
+    """[KEEP-1, SCHED-12] Nothing can happen to it only then."""
+    state = evolve_schedule(None, RecordedStreamEvent(StreamId(1), 1, T0, schedule_created()))
+    request = RequestRecord(RequestId("delete"), b"d")
+    starting = e.OccurrenceStarting(T0, FlowId("f"), by_hand=False, was_buffered=False)
+    evolve_schedule(state, RecordedStreamEvent(StreamId(1), 2, T0 + 2, starting))
+    evolve_schedule(state, RecordedStreamEvent(StreamId(1), 3, T0 + 3, e.ScheduleDeleted(request)))
+    assert (state.is_closed, state.closed_at) == (False, 0)
+    started = e.OccurrenceStarted(T0, RunId("run"), FlowId("f"))
+    evolve_schedule(state, RecordedStreamEvent(StreamId(1), 4, T0 + 90, started))
+    evolve_schedule(state, RecordedStreamEvent(StreamId(1), 5, T0 + 99, e.OccurrenceClosed(T0, FlowStatus.COMPLETED)))
+    assert (state.is_closed, state.closed_at) == (True, T0 + 90)
 
 
 def test_arch_2_restored_ones_are_adopted_newest_last_or_first() -> None:
