@@ -3,18 +3,16 @@
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 
 from dexsdk._blobs import Blobs
-from dexsdk._carriers import converse
 from dexsdk._conversation import Answer, Ask, AskOnce, Conversation, Given, Load, Offload, Pause, Turn
 from dexsdk._loop_requests import LoopRequests, LoopWaiter
-from dexsdk._request_stream import RequestStream
+from dexsdk._request_stream import Answered, OpenRequest, RequestStream
 from dexsdk._server_channel import ServerChannel
 from dexsdk._status import RemoteStatus, status_of_call
 
@@ -68,13 +66,13 @@ class BlockingCaller:
 
     def _ask(self, request: Ask) -> Answer:
         waiter = _Waiter()
-        number = self._stream.next_number()
-        self._stream.submit([(number, request, waiter)])
+        opened = OpenRequest(self._stream.next_number(), request, waiter)
+        self._stream.submit([opened])
         try:
             answer = waiter.wait(request.timeout_s)
         finally:
             if waiter.answer is None:
-                self._stream.forget(number)
+                self._stream.forget(opened.number)
         return self._stream.give_up(request) if answer is None else answer
 
 
@@ -97,9 +95,9 @@ class _Waiter:
         self._lock.release()
 
 
-def _release_all(answers: Sequence[tuple[_Waiter, Answer]]) -> None:
-    for waiter, answer in answers:
-        waiter.release(answer)
+def _release_all(answers: Sequence[Answered[_Waiter]]) -> None:
+    for opened, answer in answers:
+        opened.waiter.release(answer)
 
 
 class LoopCaller:
@@ -108,12 +106,12 @@ class LoopCaller:
     def __init__(self, channel: ServerChannel, blobs: Blobs) -> None:
         self._channel = channel
         self._blobs = blobs
-        self._stream: RequestStream[LoopWaiter] = RequestStream(channel, _resolve_on_loops)
+        self._stream: RequestStream[LoopWaiter] = RequestStream(channel, self._deliver)
         self._by_loop: dict[asyncio.AbstractEventLoop, LoopRequests] = {}
 
-    async def carry(self, conversation: Conversation[Result]) -> Result:
+    def carry(self, conversation: Conversation[Result]) -> Coroutine[Any, Any, Result]:
         """Carry it to its end."""
-        return await converse(conversation, self._answer)
+        return self._requests.converse(conversation, self._answer)
 
     async def close(self) -> None:
         """End what is open; returns when the thread is gone."""
@@ -134,30 +132,43 @@ class LoopCaller:
                 self._by_loop.pop(known, None)
         return self._by_loop.setdefault(loop, LoopRequests(loop, self._stream))
 
-    def _answer(self, turn: Turn) -> Awaitable[Given]:
-        # No coroutine of its own: it would cost every request one more.
+    async def _answer(self, turn: Turn) -> Given:
         match turn:
             case Ask():
-                return self._requests.ask(turn)
+                raise AssertionError("the loop's requests answer it")
             case Offload(values=values):
-                return asyncio.to_thread(self._blobs.offload, values)
+                return await asyncio.to_thread(self._blobs.offload, values)
             case Load(value=value):
-                return asyncio.to_thread(self._blobs.load, value)
+                return await asyncio.to_thread(self._blobs.load, value)
             case AskOnce():
-                return self._ask_once(turn)
+                return await self._ask_once(turn)
             case Pause():
-                return asyncio.sleep(turn.seconds)
+                await asyncio.sleep(turn.seconds)
+                return None
 
     async def _ask_once(self, turn: AskOnce) -> Answer:
         waiter: LoopWaiter = asyncio.get_running_loop().create_future()
         call = self._channel.unary_unary(turn.path).future(
             turn.body, timeout=turn.timeout_s, metadata=self._channel.metadata()
         )
-        call.add_done_callback(lambda ended: _resolve_on_loops([(waiter, _answer_of(ended))]))
+        call.add_done_callback(lambda ended: _wake(waiter, _answer_of(ended)))
         try:
             return await waiter
         finally:
             call.cancel()
+
+    def _deliver(self, answers: Sequence[Answered[LoopWaiter]]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[Answered[LoopWaiter]]] = {}
+        for answered in answers:
+            loop = answered[0].waiter.get_loop()
+            group = by_loop.get(loop)
+            if group is None:
+                group = by_loop[loop] = []
+            group.append(answered)
+        for loop, group in by_loop.items():
+            # A loop that was closed has nobody left who waits.
+            with suppress(RuntimeError, KeyError):
+                loop.call_soon_threadsafe(self._by_loop[loop].settle, group)
 
 
 def _answer_of(ended: "grpc.Future[bytes]") -> Answer:
@@ -169,17 +180,12 @@ def _answer_of(ended: "grpc.Future[bytes]") -> Answer:
         return RemoteStatus("CANCELLED", "the call was canceled")
 
 
-def _resolve_on_loops(answers: Sequence[tuple[LoopWaiter, Answer]]) -> None:
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[LoopWaiter, Answer]]] = {}
-    for waiter, answer in answers:
-        by_loop.setdefault(waiter.get_loop(), []).append((waiter, answer))
-    for loop, group in by_loop.items():
-        # A loop that was closed has nobody left who waits.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(partial(_resolve_all, group))
+def _wake(waiter: LoopWaiter, answer: Answer) -> None:
+    # A loop that was closed has nobody left who waits.
+    with suppress(RuntimeError):
+        waiter.get_loop().call_soon_threadsafe(_settle, waiter, answer)
 
 
-def _resolve_all(answers: Sequence[tuple[LoopWaiter, Answer]]) -> None:
-    for waiter, answer in answers:
-        if not waiter.done():
-            waiter.set_result(answer)
+def _settle(waiter: LoopWaiter, answer: Answer) -> None:
+    if not waiter.done():
+        waiter.set_result(answer)

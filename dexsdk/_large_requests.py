@@ -19,9 +19,13 @@ BLOB_NOT_UPLOADED = "BLOB_NOT_UPLOADED"
 
 def ask_carrying(message: Carrying, make_request: Callable[[bytes], Request[Reply]]) -> Conversation[Reply]:
     """Ask with a message that carries values; `make_request` takes the message's bytes."""
+    body = message.SerializeToString()
+    # Most messages are small as a whole, which is seen without a look at their values.
+    if len(body) <= THRESHOLD_BYTES_MIN:
+        return ask(make_request(body))
     values = _values_of(message)
     if not any(len(value) > THRESHOLD_BYTES_MIN for value in values):
-        return ask(make_request(message.SerializeToString()))
+        return ask(make_request(body))
     return _ask_offloaded(message, values, make_request)
 
 

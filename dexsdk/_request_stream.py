@@ -6,16 +6,18 @@ sent again. Whether that is safe is the caller's business, see `_conversation`.
 
 import itertools
 import logging
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from threading import Event, Lock, Thread
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import grpc
+import msgspec
 from google.protobuf.message import DecodeError
 
-from dexpb.v1.flow_service_pb2 import ClientBatch, ClientRequest, ServerBatch
+from dexpb.v1.flow_service_pb2 import ClientBatch, ServerBatch
 from dexsdk._announcement import Announcement
 from dexsdk._backoff import Backoff
 from dexsdk._conversation import Answer, Ask
@@ -31,9 +33,21 @@ CLOSED = RemoteStatus("CANCELLED", "the client was closed")
 logger = logging.getLogger("dexsdk.client")
 
 Waiter = TypeVar("Waiter")
-Numbered: TypeAlias = tuple[int, Ask]
-"""A request and the number by which its answer is known."""
-Deliver: TypeAlias = Callable[[Sequence[tuple[Waiter, Answer]]], None]
+
+
+class OpenRequest(msgspec.Struct, Generic[Waiter], frozen=True, eq=False):
+    """A request that waits for its answer."""
+
+    number: int
+    """By which its answer is known."""
+    request: Ask
+    waiter: Waiter
+    deadline: float = math.inf
+    """When it is given up, by the clock of whoever watches over it."""
+
+
+Answered: TypeAlias = tuple[OpenRequest[Waiter], Answer]
+Deliver: TypeAlias = Callable[[Sequence[Answered[Waiter]]], None]
 """Wakes waiters with their answers, all of one message at once."""
 
 
@@ -46,8 +60,8 @@ class RequestStream(Generic[Waiter]):
         self._numbers = itertools.count(1)
         self._lock = Lock()
         """Guards what is open and the connection it goes out on."""
-        self._open: dict[int, tuple[Ask, Waiter]] = {}
-        self._connection: Connection[Numbered] | None = None
+        self._open: dict[int, OpenRequest[Waiter]] = {}
+        self._connection: Connection[OpenRequest[Waiter]] | None = None
         self._has_work = Event()
         self._closed = Event()
         self._ended = Announcement()
@@ -59,18 +73,18 @@ class RequestStream(Generic[Waiter]):
         """Mint the number of a request."""
         return next(self._numbers)
 
-    def submit(self, requests: Sequence[tuple[int, Ask, Waiter]]) -> None:
-        """Send numbered requests together; each waiter is woken once, unless its request is forgotten before."""
+    def submit(self, requests: Sequence[OpenRequest[Waiter]]) -> None:
+        """Send requests together; each waiter is woken once, unless its request is forgotten before."""
         with self._lock:
             if not self._closed.is_set():
-                for number, request, waiter in requests:
-                    self._open[number] = (request, waiter)
+                for opened in requests:
+                    self._open[opened.number] = opened
                 if self._connection is not None:
-                    self._connection.send([(number, request) for number, request, _ in requests])
+                    self._connection.send(requests)
                 else:
                     self._wake()
                 return
-        self._deliver([(waiter, CLOSED) for _, _, waiter in requests])
+        self._deliver([(opened, CLOSED) for opened in requests])
 
     def forget(self, number: int) -> None:
         """Stop waiting for an answer; the server may still act on the request [WAITAPI-6]."""
@@ -132,24 +146,24 @@ class RequestStream(Generic[Waiter]):
         self._disconnect(end)
         return was_answered
 
-    def _connect(self) -> Connection[Numbered]:
-        connection = Connection(self._channel, SESSION_METHOD, encode_batches)
+    def _connect(self) -> Connection[OpenRequest[Waiter]]:
+        connection = Connection[OpenRequest[Waiter]](self._channel, SESSION_METHOD, encode_batches)
         with self._lock:
             self._connection = connection
-            connection.send([(number, request) for number, (request, _) in self._open.items()])
+            connection.send(tuple(self._open.values()))
             if self._closed.is_set():
                 connection.cancel()
         return connection
 
     def _receive(self, message: bytes) -> None:
-        answers: list[tuple[Waiter, Answer]] = []
+        answers: list[Answered[Waiter]] = []
         replies = ServerBatch.FromString(message).replies
         with self._lock:
             for reply in replies:
-                entry = self._open.pop(reply.id, None)
-                if entry is not None:
+                opened = self._open.pop(reply.id, None)
+                if opened is not None:
                     code = reply.code
-                    answers.append((entry[1], status_of_reply(code, reply.status) if code else reply.body))
+                    answers.append((opened, status_of_reply(code, reply.status) if code else reply.body))
         if answers:
             self._deliver(answers)
 
@@ -172,21 +186,24 @@ class RequestStream(Generic[Waiter]):
 
     def _answer_all(self, status: RemoteStatus, *, larger_than: int = -1) -> None:
         with self._lock:
-            chosen = [number for number, (request, _) in self._open.items() if len(request.body) > larger_than]
-            answers: list[tuple[Waiter, Answer]] = [(self._open.pop(number)[1], status) for number in chosen]
-        if answers:
-            self._deliver(answers)
+            chosen = [opened for opened in self._open.values() if len(opened.request.body) > larger_than]
+            for opened in chosen:
+                del self._open[opened.number]
+        if chosen:
+            self._deliver([(opened, status) for opened in chosen])
 
 
-def encode_batches(requests: Sequence[Numbered]) -> Iterator[bytes]:
+def encode_batches(requests: Sequence[OpenRequest[Any]]) -> Iterator[bytes]:
     """Give the ClientBatch messages for these requests, each within BATCH_BYTES_MAX unless one request is larger."""
-    batch: list[ClientRequest] = []
+    batch = ClientBatch()
     size = 0
-    for number, request in requests:
+    for opened in requests:
+        request = opened.request
         body = request.body
-        if batch and size + len(body) > BATCH_BYTES_MAX:
-            yield ClientBatch(requests=batch).SerializeToString()
-            batch, size = [], 0
-        batch.append(ClientRequest(id=number, method=request.method, body=body))
+        if size and size + len(body) > BATCH_BYTES_MAX:
+            yield batch.SerializeToString()
+            batch, size = ClientBatch(), 0
+        # Made in its place: a message that is made apart is copied into the batch.
+        batch.requests.add(id=opened.number, method=request.method, body=body)
         size += len(body)
-    yield ClientBatch(requests=batch).SerializeToString()
+    yield batch.SerializeToString()

@@ -6,11 +6,39 @@ from dexpb.v1 import flow_service_pb2 as pb
 from dexpb.v1 import frames
 from dexsdk._durations import optional_duration_ms
 from dexsdk._registered import RegisteredFlow
-from dexsdk._start_requests import to_retry_policy, to_step_options
+from dexsdk._searches import to_index_writes
+from dexsdk._start_requests import encode_initial_attributes, to_retry_policy, to_standing, to_step_options
 from dexsdk.errors import FlowDefinitionError
-from dexsdk.options import AttributeAssignment, FlowTimeoutPolicy, StartFlowOptions
+from dexsdk.options import AttributeAssignment, FlowTimeoutPolicy, IdReusePolicy, StartFlowOptions
 
+_REUSE_POLICY = {
+    IdReusePolicy.DEFAULT: 0,
+    IdReusePolicy.ALLOW_IF_PREVIOUS_FAILED: 1,
+    IdReusePolicy.ALLOW_IF_NOT_RUNNING: 2,
+    IdReusePolicy.DISALLOW: 3,
+    IdReusePolicy.ALLOW_TERMINATE_IF_RUNNING: 4,
+}
 _POLICY = {FlowTimeoutPolicy.FAIL: 1, FlowTimeoutPolicy.CANCEL: 2, FlowTimeoutPolicy.HANDLER: 3}
+
+
+def add_start_options(message: pb.StartFlowRequest, flow: RegisteredFlow, options: StartFlowOptions) -> None:
+    """Put what a caller chose into a start, but for the request ID; most starts choose nothing.
+
+    Raises:
+        FlowDefinitionError: as ``to_start_options``, or an initial Attribute does not fit the Flow [FLOW-4, TYPE-2].
+        ValueMappingError: an initial value cannot be encoded.
+        ValueTooLargeError: an index value is larger than it may be [LIM-2].
+    """
+    message.id_reuse_policy = _REUSE_POLICY[options.id_reuse_policy]
+    terms, standing = to_start_options(flow, options), to_standing(options)
+    if terms is not None:
+        message.options.CopyFrom(terms)
+    if standing is not None:
+        message.standing.CopyFrom(standing)
+    if options.initial_attributes:
+        place = f"start of Flow {flow.flow_type!r}"
+        message.attributes.extend(encode_initial_attributes(flow, options.initial_attributes))
+        message.indexed.extend(to_index_writes(initial_index_writes(flow, options.initial_attributes, place)))
 
 
 def to_start_options(flow: RegisteredFlow, options: StartFlowOptions) -> pb.StartOptions | None:

@@ -31,15 +31,15 @@ from dexsdk._read_verbs import ReadVerbs
 from dexsdk._registry import RegisteredRpc, Registry
 from dexsdk._schedule_verbs import ScheduleVerbs
 from dexsdk._searches import to_index_writes
-from dexsdk._start_options import initial_index_writes, to_start_options
-from dexsdk._start_requests import StartHeads, encode_initial_attributes, to_standing
+from dexsdk._start_options import add_start_options
+from dexsdk._start_requests import StartHeads
 from dexsdk._status import RemoteStatus
 from dexsdk._wait_verbs import WaitVerbs
 from dexsdk.attribute import AnyAttribute, key_of
 from dexsdk.channel import AnyChannel, channel_key, split_messages
 from dexsdk.errors import FlowDefinitionError
 from dexsdk.flow_config import FlowConfig
-from dexsdk.options import IdReusePolicy, StartFlowOptions, StopFlowOptions, StopType
+from dexsdk.options import StartFlowOptions, StopFlowOptions, StopType
 from dexsdk.results import (
     HealthInfo,
     PendingMessage,
@@ -62,14 +62,6 @@ HEALTH_RETRY_S = 0.2
 RPC_BUDGET_S = RPC_TIMEOUT_MS_MAX / 1000 + 5.0
 """An RPC call ends on the server after 60 s, waiting for a worker included [RPC-7]; the rest is for the way."""
 
-_REUSE_POLICY = {
-    IdReusePolicy.DEFAULT: 0,
-    IdReusePolicy.ALLOW_IF_PREVIOUS_FAILED: 1,
-    IdReusePolicy.ALLOW_IF_NOT_RUNNING: 2,
-    IdReusePolicy.DISALLOW: 3,
-    IdReusePolicy.ALLOW_TERMINATE_IF_RUNNING: 4,
-}
-_START_DEFAULTS = StartFlowOptions()
 _TIME_TRAVEL_TYPE = {
     TimeTravelType.BEGINNING: 0,
     TimeTravelType.HISTORY_EVENT_TIME: 1,
@@ -123,19 +115,13 @@ class Verbs:
     def start_flow(self, flow: Any, flow_id: str, value: Any, options: StartFlowOptions | None) -> Conversation[str]:
         """See Client.start_flow."""
         registered = self._registry.resolve_flow(flow)
-        options = options or _START_DEFAULTS
         message = pb.StartFlowRequest(
             flow_id=check_owned_name(flow_id, "Flow ID"),
-            request_id=self.request_id(options.request_id),
+            request_id=self.request_id(None if options is None else options.request_id),
             input=registered.encode_start_input(value),
-            id_reuse_policy=_REUSE_POLICY[options.id_reuse_policy],
-            options=None if options is _START_DEFAULTS else to_start_options(registered, options),
-            standing=None if options is _START_DEFAULTS else to_standing(options),
         )
-        if options.initial_attributes:
-            message.attributes.extend(encode_initial_attributes(registered, options.initial_attributes))
-            place = f"start of Flow {registered.flow_type!r}"
-            message.indexed.extend(to_index_writes(initial_index_writes(registered, options.initial_attributes, place)))
+        if options is not None:
+            add_start_options(message, registered, options)
         head = self._start_heads.of(registered)
         return ask_carrying(
             message, lambda body: Request("start_flow", "StartFlow", head + body, replies.to_run_id, flow_id)

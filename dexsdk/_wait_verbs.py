@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dexpb.v1 import flow_service_pb2 as pb
-from dexsdk import _replies as replies
 from dexsdk._codec import encode_value
 from dexsdk._conversation import Conversation, Request, poll
 from dexsdk._durations import Duration, optional_duration_ms
-from dexsdk._large_requests import decoded, load
+from dexsdk._large_requests import decoded
 from dexsdk._names import check_name
 from dexsdk._registry import Registry
 from dexsdk._wait_for_attribute import WaitForAttribute, discard, split_arguments
+from dexsdk._wait_for_flow import WaitForFlow
 from dexsdk.attribute import AnyAttribute, key_of
 from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
 from dexsdk.results import FlowResult
@@ -29,28 +29,8 @@ class WaitVerbs:
     def wait_for_flow(self, flow_id: str, timeout: Duration | None) -> Conversation[FlowResult]:
         """See Client.wait_for_flow."""
         check_name(flow_id, "Flow ID")
-        return self._await_flow(flow_id, _to_seconds(timeout))
-
-    def _await_flow(self, flow_id: str, timeout_s: float | None) -> Conversation[FlowResult]:
-        # The first reply pins the execution, so that a later one with the same Flow ID is not mistaken for it.
-        first_run_id = ""
-
-        def decode(body: bytes) -> pb.WaitForFlowReply:
-            nonlocal first_run_id
-            reply = pb.WaitForFlowReply.FromString(body)
-            first_run_id = reply.first_run_id
-            return reply
-
-        def make_request(hold_ms: int, budget_s: float) -> Request[pb.WaitForFlowReply]:
-            message = pb.WaitForFlowRequest(flow_id=flow_id, wait_ms=hold_ms, first_run_id=first_run_id)
-            body = message.SerializeToString()
-            return Request("wait_for_flow", "WaitForFlow", body, decode, flow_id, budget_s=budget_s)
-
-        reply = yield from poll(make_request, lambda reply: reply.is_terminal, timeout_s)
-        if self._load_later is None:
-            for output in reply.completions:
-                output.value = yield from load(output.value)
-        return replies.to_flow_result(reply, self._registry.codecs, self._load_later)
+        timeout_s = _to_seconds(timeout)
+        return WaitForFlow(flow_id).conversation(timeout_s, self._registry.codecs, self._load_later)
 
     def wait_for_step_completion(
         self, flow_id: str, step: StepExecutionId, timeout: Duration | None

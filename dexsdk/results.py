@@ -1,9 +1,14 @@
-"""What calls give back: plain frozen data."""
+"""What calls give back: plain frozen data.
+
+What every wait for a Flow gives is made of structs, since making a frozen dataclass takes ten times as long.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from dexsdk._codec import CodecRegistry, decode_value
 from dexsdk.status import FlowErrorType, FlowStatus, StopOutcome
@@ -67,16 +72,15 @@ class FlowCount:
     """How many have each value of ``group_by``, the largest first; one with several values counts in each."""
 
 
-@dataclass(frozen=True)
-class StepCompletion:
+class StepCompletion(msgspec.Struct, frozen=True):
     """One completion output of a Flow [DEC-7]."""
 
     step_type: str
     step_execution_id: str
-    value: bytes = field(repr=False)
+    value: bytes
     """The encoded output, or what stands for a large one until it is decoded."""
-    codecs: CodecRegistry = field(repr=False, compare=False)
-    load: Callable[[bytes], bytes] | None = field(default=None, repr=False, compare=False)
+    codecs: CodecRegistry
+    load: Callable[[bytes], bytes] | None = None
     """Gives a large output from where it lies; None when nothing is there to be loaded."""
 
     def decode(self, value_type: type[T]) -> T:
@@ -90,9 +94,22 @@ class StepCompletion:
         value: T = decode_value(self.codecs.resolve(value_type), data, f"output of {self.step_execution_id!r}")
         return value
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same output; how it would be decoded does not count."""
+        return isinstance(other, StepCompletion) and self._identity == other._identity
 
-@dataclass(frozen=True)
-class FlowResult:
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    def __repr__(self) -> str:
+        return f"StepCompletion(step_type={self.step_type!r}, step_execution_id={self.step_execution_id!r})"
+
+    @property
+    def _identity(self) -> tuple[str, str, bytes]:
+        return self.step_type, self.step_execution_id, self.value
+
+
+class FlowResult(msgspec.Struct, frozen=True):
     """How an execution ended, or how it stands while it runs."""
 
     status: FlowStatus

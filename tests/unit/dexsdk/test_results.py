@@ -30,3 +30,13 @@ def test_dec_7_single_output_needs_a_closed_flow_with_one_completion() -> None:
 def test_flow_6_all_statuses_but_running_are_terminal() -> None:
     """An execution whose run was continued runs."""
     assert [status.name for status in FlowStatus if not status.is_terminal] == ["RUNNING", "CONTINUED_AS_NEW"]
+
+
+def test_completions_are_equal_by_what_was_put_out_and_show_no_payload() -> None:
+    """[ERR-3]: how an output is decoded is no part of it."""
+    assert completion(b"1") == completion(b"1")
+    assert len({completion(b"1"), completion(b"1"), completion(b"2")}) == 2
+    assert completion(b"1") != b"1"
+    assert repr(FlowResult(FlowStatus.COMPLETED, completions=(completion(b'"secret"'),))).endswith(
+        "completions=(StepCompletion(step_type='Step', step_execution_id='Step-1'),))"
+    )
