@@ -8,8 +8,10 @@ import msgspec
 
 from dexpb.v1 import flow_service_pb2 as flow_pb
 from dexpb.v1 import schedule_service_pb2 as pb
+from dexpb.v1.blobs import is_reference, read_reference
 from dexsdk._conversation import Conversation, Request, ask
 from dexsdk._durations import from_instant_ms, optional_duration_ms, to_duration_ms, to_instant_ms
+from dexsdk._large_requests import ask_carrying, load
 from dexsdk._names import check_name
 from dexsdk._registry import Registry
 from dexsdk._searches import to_index_writes
@@ -66,7 +68,10 @@ class ScheduleVerbs:
             paused=paused,
             request_id=self._draw_id(request_id),
         )
-        return ask(Request("schedules.create", "CreateSchedule", message.SerializeToString(), _nothing))
+        return ask_carrying(
+            message.action.start,
+            lambda _: Request("schedules.create", "CreateSchedule", message.SerializeToString(), _nothing),
+        )
 
     def update(
         self,
@@ -83,7 +88,11 @@ class ScheduleVerbs:
             policy=None if policy is None else _to_policy(policy),
             request_id=self._draw_id(None),
         )
-        return ask(Request("schedules.update", "UpdateSchedule", message.SerializeToString(), _nothing))
+        return ask_carrying(
+            # Without an action it is empty, and stays out of the message.
+            message.action.start,
+            lambda _: Request("schedules.update", "UpdateSchedule", message.SerializeToString(), _nothing),
+        )
 
     def pause(self, schedule_id: str, note: str) -> Conversation[None]:
         """See Schedules.pause."""
@@ -109,7 +118,8 @@ class ScheduleVerbs:
     def describe(self, schedule_id: str) -> Conversation[ScheduleInfo]:
         """See Schedules.describe."""
         message = pb.DescribeScheduleRequest(schedule_id=check_name(schedule_id, "schedule ID"))
-        return ask(Request("schedules.describe", "DescribeSchedule", message.SerializeToString(), _read_info))
+        body = message.SerializeToString()
+        return _loaded(Request("schedules.describe", "DescribeSchedule", body, pb.ScheduleInfo.FromString))
 
     def list_schedules(self, page_size: int, token: str) -> Conversation[SchedulePage]:
         """See Schedules.list."""
@@ -206,10 +216,6 @@ def _nothing(_body: bytes) -> None:
     """Read an answer that says nothing but that it was done."""
 
 
-def _read_info(body: bytes) -> ScheduleInfo:
-    return _info(pb.ScheduleInfo.FromString(body))
-
-
 def _info(info: pb.ScheduleInfo) -> ScheduleInfo:
     return ScheduleInfo(
         schedule_id=info.schedule_id,
@@ -221,7 +227,7 @@ def _info(info: pb.ScheduleInfo) -> ScheduleInfo:
         ),
         flow_type=info.flow_type,
         flow_id=info.flow_id or None,
-        input=msgspec.json.decode(info.input) if info.input else None,
+        input=_input(info.input),
         created_at=from_instant_ms(info.created_at),
         updated_at=from_instant_ms(info.updated_at),
         next_fire_at=_optional(info.next_fire_at),
@@ -237,6 +243,19 @@ def _info(info: pb.ScheduleInfo) -> ScheduleInfo:
             for open_ in info.open
         ),
     )
+
+
+def _input(value: bytes) -> Any:
+    if is_reference(value):
+        reference = read_reference(value)
+        return {"$blob": {"sha256": reference.name, "size": reference.size}}
+    return msgspec.json.decode(value) if value else None
+
+
+def _loaded(request: Request[pb.ScheduleInfo]) -> Conversation[ScheduleInfo]:
+    info = yield from ask(request)
+    info.input = yield from load(info.input)
+    return _info(info)
 
 
 def _spec(spec: pb.ScheduleSpec) -> ScheduleSpec:

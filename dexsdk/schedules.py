@@ -161,7 +161,8 @@ class ScheduleInfo:
     flow_id: str | None
     """The fixed Flow ID of all executions."""
     input: Any
-    """Input of every start, as plain JSON values."""
+    """Input of every start, as plain JSON values. Lists show one above 64 KiB as histories do:
+    ``{"$blob": {"sha256": ..., "size": ...}}``; ``describe`` gives it."""
     created_at: datetime
     updated_at: datetime
     next_fire_at: datetime | None

@@ -8,6 +8,7 @@ import pytest
 
 from dexpb.v1 import flow_service_pb2 as pb
 from dexpb.v1 import frames
+from dexpb.v1 import schedule_service_pb2 as schedule_pb
 from dexpb.v1.blob_service_pb2 import BlobTerms, BlobTermsRequest
 from dexpb.v1.blobs import make_reference, read_reference
 from tests.support.api_calls import history, refusal, start, start_request, wait_for_flow
@@ -147,7 +148,33 @@ def requests_with(reference: bytes, flow_id: str) -> list[tuple[str, object]]:
         ("Publish", pb.PublishRequest(flow_id=flow_id, channel="c", values=[b"1", reference])),
         ("SetAttribute", pb.SetAttributeRequest(flow_id=flow_id, key="a", value=reference)),
         ("InvokeRpc", pb.InvokeRpcRequest(flow_id=flow_id, name="r", input=reference)),
+        (
+            "CreateBatch",
+            pb.CreateBatchRequest(
+                query=f"FlowId = '{flow_id}'", publish=pb.PublishRequest(channel="c", values=[reference])
+            ),
+        ),
+        (
+            "CreateBatch",
+            pb.CreateBatchRequest(
+                query=f"FlowId = '{flow_id}'", set_attribute=pb.SetAttributeRequest(key="a", value=reference)
+            ),
+        ),
     ]
+
+
+def test_blob_3_a_schedule_may_start_only_with_what_its_creator_uploaded(mine: ApiClient, stranger: ApiClient) -> None:
+    """[BLOB-3, SCHED-2]"""
+    reference = mine.upload(content())
+    start_of_all = pb.StartFlowRequest(flow_type="Order", input=reference)
+    create = schedule_pb.CreateScheduleRequest(
+        schedule_id="of-a-stranger",
+        spec=schedule_pb.ScheduleSpec(interval_ms=60_000),
+        action=schedule_pb.ScheduleAction(start=start_of_all),
+    )
+    with pytest.raises(RefusedError) as raised:
+        stranger.call("CreateSchedule", create, schedule_pb.ScheduleInfo, service="ScheduleService")
+    assert raised.value.reason == "BLOB_NOT_UPLOADED"
 
 
 def test_blob_3_a_client_may_refer_only_to_what_its_session_uploaded(

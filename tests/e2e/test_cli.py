@@ -302,6 +302,21 @@ def test_a_search_sees_what_an_operator_sets(dex: Dex) -> None:
     assert dex("flow", "count", "FlowId = 'indexed' AND order_status IS NULL")["total"] == 1
 
 
+def test_blob_2_a_schedule_takes_a_large_input(dex: Dex) -> None:
+    """[BLOB-2, SCHED-1] It is uploaded, described as a whole and listed as what stands for it."""
+    value = json.dumps({"title": "x" * 100_000}, separators=(",", ":"))
+    create = ("schedule", "create", "large", "--type", "ReportFlow", "--cron", "@daily", "--paused", "--input", "-")
+    dex(*create, given=value)
+    assert (dex.code, dex.stderr) == (0, "")
+    assert dex("schedule", "describe", "large")["input"]["title"] == "x" * 100_000
+    listed = {row["schedule_id"]: row["input"] for row in dex("schedule", "list")["schedules"]}
+    digest = hashlib.sha256(value.encode()).hexdigest()
+    assert listed["large"] == {"$blob": {"sha256": digest, "size": len(value)}}
+    dex("schedule", "update", "large", "--type", "ReportFlow", "--input", "-", given=value.replace("x", "y"))
+    assert dex("schedule", "describe", "large")["input"]["title"] == "y" * 100_000
+    dex("schedule", "delete", "large")
+
+
 def test_batch_1_a_search_sees_what_an_operator_sets_in_a_batch(dex: Dex) -> None:
     """[ATTR-9, BATCH-1] By the key that is named; an unknown one is refused, and nothing is set."""
     for number in range(2):

@@ -18,6 +18,8 @@ from dexsdk import (
     Context,
     Flow,
     Registry,
+    ScheduleAction,
+    ScheduleSpec,
     Step,
     StepDecision,
     StepList,
@@ -215,3 +217,37 @@ def test_blob_2_a_transfer_of_60_mb_holds_up_nobody_else(server: ServerProcess) 
             calls += 1
         assert upload.result()
         assert calls > 5
+
+
+def test_blob_3_schedules_and_batches_carry_large_values(server: ServerProcess) -> None:
+    """[BLOB-3, BLOB-4, SCHED-2, BATCH-1] Uploaded first, kept for the schedule, the job and every Flow."""
+    first, second, third = (letter * 100_000 for letter in "abc")
+    digests = [hashlib.sha256(encoded(text)).digest() for text in (first, second, third)]
+    with (
+        running_worker(REGISTRY, server.address),
+        Client(REGISTRY, None, ClientOptions(server.address)) as client,
+    ):
+        spec = ScheduleSpec(interval=86_400)
+        client.schedules.create("s", spec, ScheduleAction(DOCUMENT_FLOW, first))
+        assert client.schedules.describe("s").input == first
+        (listed,) = client.schedules.list().schedules
+        assert listed.input == {"$blob": {"sha256": digests[0].hex(), "size": 100_002}}
+        flow_id = client.schedules.trigger_now("s")
+        eventually_in_thread(
+            lambda: client.count_flows(f"FlowId = '{flow_id}'").total == 1, "the occurrence is started"
+        )
+        query = f"FlowId = '{flow_id}'"
+        ended = client.batch.set_attribute(query, DOCUMENT, second)
+        eventually_in_thread(lambda: client.batch.describe(ended.id).status == "COMPLETED", "the job has ended")
+        assert client.get_attribute(flow_id, DOCUMENT) == second
+        client.schedules.update("s", action=ScheduleAction(DOCUMENT_FLOW, third))
+        assert client.schedules.describe("s").input == third
+        client.batch.publish(query, INBOX, first)
+        assert client.wait_for_flow(flow_id, 60).single_output(str) == first
+        client.schedules.delete("s")
+    assert sorted(stored(server)) == sorted(digest.hex() for digest in digests)
+    with OfflineLog(log_path(server.data_dir)) as log:
+        assert log.blobs_in_use(digests) == set(digests)
+        found = log.latest_run(flow_id)
+        assert found is not None
+        assert [log.refers_to(found.row.run_id, digest) for digest in digests] == [True, True, False]

@@ -117,6 +117,7 @@ def create(
         request_id=request_id,
     )
     with call.connection() as connection:
+        request.action.start.input = connection.large_values.outgoing(request.action.start.input)
         connection.call(connection.schedules.CreateSchedule, request)
     call.output.fields({"schedule_id": schedule_id})
 
@@ -126,6 +127,7 @@ def describe(call: Invocation, schedule_id: ScheduleId) -> None:
     with call.connection() as connection:
         request = pb.DescribeScheduleRequest(schedule_id=schedule_id)
         info = connection.call(connection.schedules.DescribeSchedule, request)
+        info.input = connection.large_values.loaded(info.input)
     call.output.fields(schedule_document(info), human_schedule(info))
 
 
@@ -187,6 +189,8 @@ def update(
         request_id=request_id,
     )
     with call.connection() as connection:
+        if flow_type:
+            request.action.start.input = connection.large_values.outgoing(request.action.start.input)
         connection.call(connection.schedules.UpdateSchedule, request)
     call.output.fields({"schedule_id": schedule_id})
 
