@@ -1,10 +1,12 @@
 """One wait for a value of an Attribute, as many polls as it takes [WAITAPI-4, WAITAPI-5]."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dexpb.v1 import flow_service_pb2 as pb
+from dexpb.v1.blobs import THRESHOLD_BYTES
 from dexsdk._conversation import Conversation, Request, poll
 from dexsdk.attribute import AnyAttribute, AttributeMap
 
@@ -28,11 +30,14 @@ class WaitForAttribute:
         return reply.value
 
     def _request(self, hold_ms: int, budget_s: float) -> Request[pb.WaitForAttributeReply]:
+        # Only strings can be large, and those are compared by content.
+        is_large = len(self.operand) > THRESHOLD_BYTES
         message = pb.WaitForAttributeRequest(
             flow_id=self.flow_id,
             key=self.key,
             operator=self.operator,
-            operand=self.operand,
+            operand=b"" if is_large else self.operand,
+            operand_digest=hashlib.sha256(self.operand).digest() if is_large else b"",
             is_instant=self.is_instant,
             wait_ms=hold_ms,
         )

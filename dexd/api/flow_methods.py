@@ -161,7 +161,9 @@ class FlowMethods:
         wait_ms_max = self._limits.max_wait_ms
         to_search = partial(searches.to_search_query, secret=self._engine.page_secret)
         to_flow_wait = partial(queries.to_flow_wait_query, wait_ms_max=wait_ms_max)
-        to_attribute_wait = partial(queries.to_attribute_wait_query, wait_ms_max=wait_ms_max)
+        to_attribute_wait = partial(
+            queries.to_attribute_wait_query, wait_ms_max=wait_ms_max, is_text=self._references.is_text
+        )
         to_step_wait = partial(queries.to_step_wait_query, wait_ms_max=wait_ms_max)
         return {
             "DescribeFlow": Method(pb.DescribeFlowRequest, queries.to_run_key, reads.describe, replies.from_summary),

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from dexd.blobs.store import BlobStore
+from dexd.blobs.store import BlobMissingError, BlobStore
 from dexd.codec.value_sizes import oversized_value
 from dexd.codec.wire import OUTPUT_TOO_LARGE
 from dexd.core.blobs import REFERENCE_MARK, BlobReference, references_in
@@ -59,6 +59,13 @@ class References:
             if not self._is_there(reference) or not self._ledger.was_uploaded(session, reference.digest):
                 return not_uploaded(reference)
         return None
+
+    def is_text(self, reference: BlobReference) -> bool:
+        """Whether a large value is a JSON string, which its first byte tells; no if it is not stored any more."""
+        try:
+            return self._store.read(reference.digest, 0, 1) == b'"'
+        except BlobMissingError:
+            return False
 
     def check_results(self, message: bytes, commands: list[WorkerCommand], session: bytes) -> list[WorkerCommand]:
         """Let every result fail whose references its worker may not use, or that has too large values beside them.

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from dexd.codec.attribute_match import to_match
+from dexd.codec.attribute_match import IsText, to_large_match, to_match
 from dexd.codec.faults import key_fault
 from dexd.codec.request_checks import (
     invalid,
@@ -145,8 +145,10 @@ def to_flow_wait_query(request: pb.WaitForFlowRequest, *, wait_ms_max: int) -> F
     return refusal or FlowWaitQuery(FlowId(request.flow_id), request.wait_ms, optional_run_id(request.first_run_id))
 
 
-def to_attribute_wait_query(request: pb.WaitForAttributeRequest, *, wait_ms_max: int) -> AttributeWaitQuery | Rejection:
-    """Read a wait for a value of an Attribute [WAITAPI-4]."""
+def to_attribute_wait_query(
+    request: pb.WaitForAttributeRequest, *, wait_ms_max: int, is_text: IsText
+) -> AttributeWaitQuery | Rejection:
+    """Read a wait for a value of an Attribute [WAITAPI-4]; `is_text` tells what a large value is."""
     refusal = (
         refuse_run(request.flow_id, "")
         or refuse_fault(key_fault(request.key, "key"), "key")
@@ -154,8 +156,14 @@ def to_attribute_wait_query(request: pb.WaitForAttributeRequest, *, wait_ms_max:
     )
     if refusal is not None:
         return refusal
+    digest = request.operand_digest
+    if digest and (request.operand or request.is_instant):
+        return invalid("operand_digest", "operand_digest stands for a large string, without operand and is_instant")
     try:
-        matches = to_match(request.operator, request.operand, is_instant=request.is_instant)
+        if digest:
+            matches = to_large_match(request.operator, digest, is_text=is_text)
+        else:
+            matches = to_match(request.operator, request.operand, is_instant=request.is_instant, is_text=is_text)
     except ValueError as error:
         return invalid("operand", str(error))
     return AttributeWaitQuery(FlowId(request.flow_id), request.key, matches, request.wait_ms)

@@ -11,18 +11,21 @@ import pytest
 from dexd.log.directory import log_path
 from dexd.log.sqlite_reader import OfflineLog
 from dexsdk import (
+    AttributeMatch,
     BlobCache,
     BlobCacheConfig,
     Client,
     ClientOptions,
     Context,
     Flow,
+    LongPollTimeoutError,
     Registry,
     ScheduleAction,
     ScheduleSpec,
     Step,
     StepDecision,
     StepList,
+    WaitForAttributeOptions,
     graceful_complete,
     open_blob_cache,
 )
@@ -251,3 +254,26 @@ def test_blob_3_schedules_and_batches_carry_large_values(server: ServerProcess) 
         found = log.latest_run(flow_id)
         assert found is not None
         assert [log.refers_to(found.row.run_id, digest) for digest in digests] == [True, True, False]
+
+
+def test_waitapi_4_a_large_text_matches_by_its_content(server: ServerProcess) -> None:
+    """[WAITAPI-4, WAITAPI-5, BLOB-1] Nothing is uploaded for it; the value that matches is given as a whole."""
+    first, second = ("".join((letter, "x" * 100_000)) for letter in "ab")
+    with (
+        running_worker(REGISTRY, server.address),
+        Client(REGISTRY, None, ClientOptions(server.address)) as client,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        client.start_flow(DOCUMENT_FLOW, "f", "input")
+        equal = pool.submit(client.wait_for_attribute_equal, "f", DOCUMENT, second, 30)
+        another = pool.submit(client.wait_for_attribute_match, "f", DOCUMENT, AttributeMatch.not_equal("short"))
+        assert stored(server) == {}
+        client.set_attribute("f", DOCUMENT, first)
+        assert another.result(30) == first
+        assert not equal.done()
+        client.set_attribute("f", DOCUMENT, second)
+        equal.result(30)
+        with pytest.raises(LongPollTimeoutError):
+            client.wait_for_attribute_match(
+                "f", DOCUMENT, AttributeMatch.not_equal(second), WaitForAttributeOptions(timeout=0)
+            )

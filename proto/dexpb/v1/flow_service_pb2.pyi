@@ -2215,6 +2215,7 @@ class WaitForAttributeRequest(_message.Message):
     OPERAND_FIELD_NUMBER: _builtins.int
     IS_INSTANT_FIELD_NUMBER: _builtins.int
     WAIT_MS_FIELD_NUMBER: _builtins.int
+    OPERAND_DIGEST_FIELD_NUMBER: _builtins.int
     flow_id: _builtins.str
     """The Flow ID."""
     key: _builtins.str
@@ -2229,6 +2230,8 @@ class WaitForAttributeRequest(_message.Message):
     """The operand is an RFC 3339 instant with an offset, and values are compared as such."""
     wait_ms: _builtins.int
     """How long the call may be held; 0 answers at once, at most 60,000."""
+    operand_digest: _builtins.bytes
+    """In place of an operand that is a large string: the SHA-256 of its JSON. Only for equal and not equal."""
     def __init__(
         self,
         *,
@@ -2238,10 +2241,11 @@ class WaitForAttributeRequest(_message.Message):
         operand: _builtins.bytes = ...,
         is_instant: _builtins.bool = ...,
         wait_ms: _builtins.int = ...,
+        operand_digest: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["flow_id", b"flow_id", "is_instant", b"is_instant", "key", b"key", "operand", b"operand", "operator", b"operator", "wait_ms", b"wait_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["flow_id", b"flow_id", "is_instant", b"is_instant", "key", b"key", "operand", b"operand", "operand_digest", b"operand_digest", "operator", b"operator", "wait_ms", b"wait_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,5 +1,6 @@
 """Options of a start and settings: what is legal, and what the refusal of the rest names."""
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -141,9 +142,21 @@ def wait_request(**fields: Any) -> pb.WaitForAttributeRequest:
     return pb.WaitForAttributeRequest(**values)
 
 
+def read_wait(**fields: Any) -> queries.AttributeWaitQuery | Rejection:
+    return queries.to_attribute_wait_query(wait_request(**fields), wait_ms_max=60_000, is_text=lambda _: True)
+
+
+def test_wait_for_an_attribute_with_a_large_value() -> None:
+    """[WAITAPI-4, BLOB-1]"""
+    query = read_wait(operand=b"", operand_digest=hashlib.sha256(b'"a"').digest())
+    assert not isinstance(query, Rejection)
+    assert query.matches(b'"a"')
+    assert not query.matches(b'"b"')
+
+
 def test_wait_for_an_attribute() -> None:
     """[WAITAPI-4]"""
-    query = queries.to_attribute_wait_query(wait_request(), wait_ms_max=60_000)
+    query = read_wait()
     assert not isinstance(query, Rejection)
     assert (query.flow_id, query.name, query.wait_ms) == ("f", "a", 5)
     assert query.matches(b"1")
@@ -158,9 +171,12 @@ def test_wait_for_an_attribute() -> None:
         ({"wait_ms": 60_001}, "wait_ms"),
         ({"operand": b"{}"}, "operand"),
         ({"operator": 7}, "operand"),
+        ({"operand_digest": bytes(32)}, "operand_digest"),
+        ({"operand": b"", "operand_digest": bytes(32), "is_instant": True}, "operand_digest"),
+        ({"operand": b"", "operand_digest": bytes(31)}, "operand"),
     ],
 )
 def test_gen_2_illegal_waits_are_refused_by_name(fields: dict[str, Any], field: str) -> None:
-    refused = queries.to_attribute_wait_query(wait_request(**fields), wait_ms_max=60_000)
+    refused = read_wait(**fields)
     assert isinstance(refused, Rejection)
     assert refused.fields == {"field": field}
