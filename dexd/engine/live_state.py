@@ -132,6 +132,8 @@ class LiveState:
             elif isinstance(wanted, FiresRef):
                 self.provide_fires(wanted.stream_id, now=now)
             elif isinstance(wanted, ReachTarget):
+                # The kernel applies it, so a run that is read where it is parked would not do.
+                self.runs.look_up(wanted.flow_id)
                 command = self._fill_target(wanted)
             else:
                 self.runs.look_up(wanted)

@@ -9,6 +9,7 @@ from dexd.core.ids import FlowId, JobId, RequestId
 from dexd.core.jobs.commands import CancelJob
 from dexd.core.rejections import Code, Rejection
 from dexd.engine import batch_jobs
+from dexd.engine.parking_lot import Bounds
 from dexd.engine.projections import rebuild_projections
 from dexd.log.memory_log import MemoryLog
 from dexpb.v1 import flow_service_pb2 as pb
@@ -132,6 +133,21 @@ async def test_batch_3_a_flow_is_looked_at_again_in_the_turn_that_applies() -> N
     await rig.advance(5_000)
     view = await describe(rig, batch())
     assert (view.applied, view.skipped, view.reasons) == (1, 1, {"NO_MATCH": 1})
+
+
+async def test_batch_1_a_parked_flow_is_a_target_like_any_other() -> None:
+    """[ARCH-11] Nothing of it is in memory when it has its turn, at a rate at which it is alone in its turn."""
+    rig = Rig(memory=Bounds(runs_max=0))
+    for flow_id in ("a", "b"):
+        await rig.start(flow_id, start_step=None)
+    await rig.decided()
+    assert rig.engine.health.parked_runs == 2
+    await create(rig, batch(rate=1.0))
+    await rig.decided()
+    await rig.advance(5_000)
+    view = await describe(rig, batch())
+    assert (view.applied, view.reasons) == (2, {})
+    assert verify_log(rig.log, lambda _: None).faults == []
 
 
 async def test_projections_of_jobs_are_made_anew_from_their_events() -> None:
