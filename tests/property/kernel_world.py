@@ -112,6 +112,8 @@ class KernelWorld:
         """Tokens that workers have answered once."""
         self.parked: dict[RunId, RunState] = {}
         """Open runs that are not in the kernel, as the log has them."""
+        self.is_whole = True
+        """Whether the kernel has done all of the last thing that it was asked to do."""
         self._last_session = 0
         self._ticks_at_once = 0
         self._boot()
@@ -148,10 +150,12 @@ class KernelWorld:
 
     def do(self, command: c.Command) -> Outcome:
         """Hand over a command, with the runs that it wants, perform what is owed and check everything."""
+        self.is_whole = False
         self._wake_parked()
         self._bring_back(self._wanted(command))
         outcome = self.kernel.handle(command, now=self.now)
         self._take(outcome, command)
+        self.is_whole = True
         return outcome
 
     def _take(self, outcome: Outcome, command: object) -> None:

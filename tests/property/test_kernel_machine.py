@@ -13,6 +13,8 @@ from dexd.core.config import INLINE_VALUE_BYTES_MAX, KernelConfig
 from dexd.core.forks.plan import ForkPlan
 from dexd.core.forks.selectors import Selector
 from dexd.core.ids import CallerId, FlowId, RequestId, RunId, StreamNumber, WorkerId
+from dexd.core.invariants import violations
+from dexd.core.matching.dispatcher import Dispatcher
 from dexd.core.outcome import TimeTravelAccepted
 from dexd.core.values import (
     Decision,
@@ -426,7 +428,9 @@ class KernelMachine(RuleBasedStateMachine):
         self.world.crash()
 
     def teardown(self) -> None:
-        self.world.finish()
+        """Comes after a failure too: a kernel that was struck in the middle of a turn has nothing more to say."""
+        if self.world.is_whole:
+            self.world.finish()
 
     def _peer(self, pick: int) -> Peer | None:
         peers = list(self.world.peers.values())
@@ -435,6 +439,27 @@ class KernelMachine(RuleBasedStateMachine):
     def _held(self, pick: int) -> tuple[Peer, Delivered] | None:
         held = self.world.held()
         return held[pick % len(held)] if held else None
+
+
+class Struck(BaseException):
+    """Comes from outside, as the timeout of a test does."""
+
+
+def test_what_strikes_in_the_middle_of_a_turn_is_not_hidden_by_what_it_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or else a test that took too long would look like a worker that is known without a session."""
+
+    def strike(*_: object) -> None:
+        raise Struck
+
+    machine = KernelMachine()
+    machine.world = KernelWorld()
+    peers = [machine.world.connect("w0", "i0"), machine.world.connect("w1", "i0")]
+    with monkeypatch.context() as patched:
+        patched.setattr(Dispatcher, "release_sticky", strike)
+        with pytest.raises(Struck):
+            machine.world.lose(peers[1])
+    assert "worker 'w1': known without a session" in violations(machine.world.kernel, now=machine.world.now)
+    machine.teardown()
 
 
 @pytest.mark.slow
