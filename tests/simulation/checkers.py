@@ -14,11 +14,12 @@ from dexd.engine.batch import last_error_of
 from dexd.engine.pending_timers import timer_rows
 from dexd.log.event_log import RunRow
 from dextools.log_verification import verify_log
+from tests.simulation.acknowledged import Acknowledged
 from tests.simulation.chains import check_links, fold_chain, join_chains
 from tests.simulation.documents import check_blobs, check_document
 from tests.simulation.endings import check_counts, check_endings, check_schedule
 from tests.simulation.families import check_families, check_parents
-from tests.simulation.requests import Acknowledged
+from tests.simulation.jobs import check_jobs
 from tests.simulation.retention import KeptLog
 from tests.simulation.schedules import check_schedules
 from tests.simulation.server import SimulatedServer
@@ -47,13 +48,15 @@ def check_all(server: SimulatedServer, acknowledged: Sequence[Acknowledged], wor
         check_links(chain, world)
         check_history(chain, world)
     check_blobs(server.blobs, server.log, world)
-    check_live_state(server, histories, world)
+    states, ends = [fold(events) for events in histories.values()], [fold_chain(chain) for chain in chains]
+    check_live_state(server, states, world)
     faults = verify_log(server.log, lambda _: None).faults
     assert not faults, f"{world}: {faults[:3]} [INV-8]"
-    check_parents(chains, [fold_chain(chain) for chain in chains], world)
+    check_parents(chains, ends, world)
     check_schedules(server.log.everything, world)
+    check_jobs(server, chains, ends, acknowledged, world)
     for told in acknowledged:
-        check_acknowledged(histories, told, world)
+        check_acknowledged(states, ends, told, world)
 
 
 def read_histories(log: KeptLog) -> dict[int, list[RecordedEvent]]:
@@ -156,11 +159,10 @@ def _check_consumption(state: RunState, event: e.ConditionsMet, consumed: set[st
         consumed.update(ids)
 
 
-def check_live_state(server: SimulatedServer, histories: dict[int, list[RecordedEvent]], world: str) -> None:
+def check_live_state(server: SimulatedServer, states: Sequence[RunState], world: str) -> None:
     """[INV-8] Replay of the log, live state and the projection agree."""
     assert server.engine is not None
-    for events in histories.values():
-        state = fold(events)
+    for state in states:
         live = server.engine.runs.run_by_id(state.run_id)
         if not server.log.is_retained(state.stream_id):
             _check_removed(server.log, state, live, world)
@@ -217,10 +219,13 @@ def _row_of(state: RunState, last_error: str) -> RunRow:
     )
 
 
-def check_acknowledged(histories: dict[int, list[RecordedEvent]], told: Acknowledged, world: str) -> None:
-    """[INV-1] Whatever a client was told is there, or was until its retention was over."""
-    by_run_id: dict[str, RunState] = {state.run_id: state for state in map(fold, histories.values())}
-    states: dict[str, RunState] = {state.flow_id: state for state in map(fold, histories.values())}
+def check_acknowledged(folded: Sequence[RunState], ends: Sequence[RunState], told: Acknowledged, world: str) -> None:
+    """[INV-1] Whatever a client was told is there, or was until its retention was over.
+
+    `folded` has the end of every run, `ends` that of every chain, both oldest first.
+    """
+    by_run_id: dict[str, RunState] = {state.run_id: state for state in folded}
+    states: dict[str, RunState] = {state.flow_id: state for state in folded}
     for flow_id, run_id in told.starts.items():
         started = by_run_id.get(run_id)
         assert started is not None, f"{world}: start of {flow_id} is lost [INV-1]"
@@ -238,12 +243,12 @@ def check_acknowledged(histories: dict[int, list[RecordedEvent]], told: Acknowle
     for flow_id, values in told.attributes.items():
         assert states[flow_id].attributes["note"] == values[-1], f"{world}: attribute of {flow_id} is lost [INV-1]"
     runs: dict[str, list[RunState]] = {}
-    for state in map(fold_chain, join_chains(histories)):
+    for state in ends:
         runs.setdefault(state.flow_id, []).append(state)
     check_endings(runs, told, world)
     check_families(runs, told, world)
     all_runs: dict[str, list[RunState]] = {}
-    for state in map(fold, histories.values()):
+    for state in folded:
         all_runs.setdefault(state.flow_id, []).append(state)
     check_travels(all_runs, told, world)
     for flow_id in told.documents:

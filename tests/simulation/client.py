@@ -6,11 +6,13 @@ from random import Random
 
 from dexd.core.terms import FlowRetry, FlowTerms, FlowTimeoutPolicy
 from dexd.core.values import FlowStatus, RetryPolicy
+from tests.simulation.acknowledged import Acknowledged
 from tests.simulation.answers import value
 from tests.simulation.documents import drive_document
 from tests.simulation.families import drive_family
 from tests.simulation.faults import Faults
-from tests.simulation.requests import Acknowledged, Requests, start_plan
+from tests.simulation.jobs import drive_jobs
+from tests.simulation.requests import Requests, start_plan
 from tests.simulation.schedules import drive_schedule
 from tests.simulation.server import SimulatedServer
 from tests.simulation.travels import drive_traveller, wander
@@ -44,6 +46,7 @@ class SimulatedClient:
             self._traveller,
             self._schedule,
             self._document,
+            self._jobs,
         ]
         drives = []
         for index in range(flows):
@@ -100,6 +103,9 @@ class SimulatedClient:
 
     async def _document(self, flow_id: str) -> None:
         await drive_document(self._requests, self._random, flow_id)
+
+    async def _jobs(self, flow_id: str) -> None:
+        await drive_jobs(self._requests, self._random, flow_id)
 
     async def _traveller(self, flow_id: str) -> None:
         await drive_traveller(self._requests, self._random, flow_id)

@@ -8,9 +8,10 @@ from dexd.core.blobs import references_in
 from dexd.core.flow.state import RunState
 from dexd.core.values import FlowStatus
 from dexpb.v1.blobs import make_reference
+from tests.simulation.acknowledged import Acknowledged
 from tests.simulation.answers import value
 from tests.simulation.document_programs import FLOW_TYPE, fetch
-from tests.simulation.requests import Acknowledged, Requests
+from tests.simulation.requests import Requests
 from tests.simulation.retention import KeptLog
 
 

@@ -12,9 +12,10 @@ from dexd.core.outcome import RecordedEvent
 from dexd.core.sub_flows import sub_flow_id
 from dexd.core.terms import FlowRetry, FlowTerms
 from dexd.core.values import FlowStatus, RetryPolicy
+from tests.simulation.acknowledged import Acknowledged
 from tests.simulation.answers import value
 from tests.simulation.family_programs import CHILDREN
-from tests.simulation.requests import Acknowledged, Requests, start_plan
+from tests.simulation.requests import Requests, start_plan
 
 RAISE = StepExecutionId("Raise-1")
 CHILDREN_MAX = 5

@@ -125,7 +125,8 @@ def _read(assign: frames.Assign, _: Any) -> Result:
     read = [json.loads(v) for v in assign.results[0].values]
     seen = json.loads(assign.attributes.get("seen", b"[]")) + read
     decision = complete("read") if "end" in read else go_to(frames.Movement("Read", b"", True, QUICK))
-    return decide(assign, decision, writes=(("seen", value(seen)),))
+    indexed = (frames.IndexWrite("read", frames.INDEX_INT, len(seen)),)
+    return decide(assign, decision, writes=(("seen", value(seen)), ("read", value(len(seen)))), indexed=indexed)
 
 
 def _line(assign: frames.Assign, runners: Any) -> Result:

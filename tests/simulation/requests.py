@@ -3,32 +3,37 @@
 import asyncio
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
 from random import Random
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
+from dexd.codec.batch_requests import BatchQuery, BatchView
 from dexd.codec.step_plans import plan_of_descriptor
 from dexd.codec.time_travel_requests import TimeTravelQuery
 from dexd.core.commands import InvokeRpc, PublishMessages, SetAttribute, StartFlow, StopFlow
 from dexd.core.forks.selectors import Selector
-from dexd.core.ids import CallerId, FlowId, RequestId, RunId
+from dexd.core.ids import CallerId, FlowId, JobId, RequestId, RunId
+from dexd.core.jobs.commands import CancelJob
 from dexd.core.outcome import PublishAccepted, Reply, StartFlowAccepted, StopFlowResult, TimeTravelAccepted
 from dexd.core.rejections import Code, Rejection
 from dexd.core.schedules.commands import ScheduleCommand
 from dexd.core.terms import FlowTerms
-from dexd.core.values import FlowStatus, StepPlan, StopType
+from dexd.core.values import StepPlan, StopType
 from dexd.engine.engine import Engine
 from dexd.engine.ports import OnAnswer
 from dexpb.v1.blobs import make_reference
 from tests.simulation import programs
+from tests.simulation.acknowledged import Acknowledged
 from tests.simulation.answers import value
 from tests.simulation.document_programs import FLOW_TYPE, THRESHOLD_BYTES
 from tests.simulation.faults import Faults
-from tests.simulation.server import SimulatedServer
+from tests.simulation.server import SimulatedCrash, SimulatedServer
 
 Request: TypeAlias = StartFlow | PublishMessages | SetAttribute | StopFlow | TimeTravelQuery | ScheduleCommand
+JobRequest: TypeAlias = BatchQuery | CancelJob | JobId
+"""A job to begin, to cancel, or to look at."""
 
 _encode = msgspec.msgpack.Encoder(enc_hook=str).encode
 
@@ -36,39 +41,6 @@ PATIENCE_SECONDS = 8.0
 """How long a client waits for a reply before it repeats the request."""
 
 TRY_LATER = frozenset({Code.DISK_FULL, Code.STORAGE_UNAVAILABLE, Code.MAILBOX_FULL, Code.SHUTTING_DOWN})
-
-
-@dataclass(slots=True)
-class Acknowledged:
-    """What clients were told is durable; compared with the log at the end [INV-1]."""
-
-    starts: dict[str, str] = field(default_factory=dict)
-    """Flow ID to run ID."""
-    published: dict[str, list[list[str]]] = field(default_factory=dict)
-    """Flow ID to the items of each producer, in the producer's order."""
-    attributes: dict[str, list[bytes]] = field(default_factory=dict)
-    stops: dict[str, FlowStatus] = field(default_factory=dict)
-    rpc_items: dict[str, list[str]] = field(default_factory=dict)
-    counts: dict[str, list[int]] = field(default_factory=dict)
-    """Flow ID to what its increments were answered."""
-    refused: dict[str, list[str]] = field(default_factory=dict)
-    """Flow ID to items whose publication was refused, all of it."""
-    endings: dict[str, FlowStatus] = field(default_factory=dict)
-    """Flow ID to how it ends unless it is stopped; COMPLETED if it is not named."""
-    families: dict[str, list[str]] = field(default_factory=dict)
-    """Parent to the kinds of its children, in the order of its Wait."""
-    kept: dict[str, list[str]] = field(default_factory=dict)
-    """Flow ID to the messages that were there to be taken, in order."""
-    takes: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    """Flow ID to who was answered that it took which messages."""
-    takes_refused: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    """Flow ID to who was told that not all of its messages are there."""
-    documents: dict[str, bytes] = field(default_factory=dict)
-    """Flow ID to the text that must come out."""
-    forks: dict[str, list[str]] = field(default_factory=dict)
-    """Flow ID to the runs that time travel began."""
-    attempts: dict[str, int] = field(default_factory=dict)
-    """Flow ID to the runs that its retry policy allows [START-8]."""
 
 
 class Requests:
@@ -112,7 +84,11 @@ class Requests:
         values = (await self._outgoing(value(item), is_large=channel == "pages"),)
         digest = _digest(channel, *values)
         reply = await self._insist(lambda: PublishMessages(FlowId(flow_id), None, channel, values, request_id, digest))
-        if isinstance(reply, Rejection) and reply.code is not Code.FLOW_NOT_ACTIVE:
+        if (
+            isinstance(reply, Rejection)
+            and reply.code is not Code.FLOW_NOT_ACTIVE
+            and not self._has_left(flow_id, reply)
+        ):
             raise AssertionError(f"publish to {flow_id} was refused: {reply}")
         return reply.message_ids if isinstance(reply, PublishAccepted) else None
 
@@ -160,7 +136,9 @@ class Requests:
         reply = await self._insist(make)
         if isinstance(reply, TimeTravelAccepted):
             self.acknowledged.forks.setdefault(flow_id, []).append(reply.run_id)
-        elif not isinstance(reply, Rejection) or reply.code is not Code.TIME_TRAVEL_POINT_NOT_FOUND:
+        elif not isinstance(reply, Rejection) or not (
+            reply.code is Code.TIME_TRAVEL_POINT_NOT_FOUND or self._has_left(flow_id, reply)
+        ):
             raise AssertionError(f"time travel of {flow_id} was refused: {reply}")
 
     async def invoke(
@@ -226,7 +204,23 @@ class Requests:
         if isinstance(reply, Rejection):
             raise AssertionError(f"{make(request_id)} was refused: {reply}")
 
-    async def _insist(self, make: Callable[[], Request]) -> Reply | Rejection:
+    async def job(self, make: Callable[[RequestId], JobRequest]) -> BatchView:
+        """Begin, cancel or look at a job, which must be accepted; what is told of one that is closed is final."""
+        request_id = self._new_request()
+        told = await self._insist(lambda: make(request_id))
+        if not isinstance(told, BatchView):
+            raise AssertionError(f"{make(request_id)} was refused: {told}")
+        known = self.acknowledged.jobs.get(told.job_id)
+        if known is not None and known.closed_at and known != told:
+            raise AssertionError(f"{known} is closed, but {told} [BATCH-1]")
+        self.acknowledged.jobs[told.job_id] = told
+        return told
+
+    def _has_left(self, flow_id: str, refused: Rejection) -> bool:
+        """Whether it was refused because the client was so unlucky that the Flow's retention was over before."""
+        return refused.code is Code.FLOW_NOT_FOUND and not self._server.log.run_rows(flow_id)
+
+    async def _insist(self, make: Callable[[], Request | JobRequest]) -> Reply | BatchView | Rejection:
         """Send the request until it is answered; the request ID makes the repeats harmless [GEN-8]."""
         while True:
             reply = await self._try(make())
@@ -247,7 +241,7 @@ class Requests:
         await self._server.upload(data, self._session)
         return reference
 
-    async def _try(self, command: Request) -> Reply | Rejection | None:
+    async def _try(self, command: Request | JobRequest) -> Reply | BatchView | Rejection | None:
         await asyncio.sleep(self._random.uniform(0.0002, 0.004))
         if self._server.fatal is not None:
             raise AssertionError(f"the engine stopped: {self._server.fatal!r}") from self._server.fatal
@@ -263,14 +257,14 @@ class Requests:
             _submit(engine, command, lambda _: None)
         reply = asyncio.get_running_loop().create_future()
 
-        def take(answer: Reply | Rejection) -> None:
+        def take(answer: Reply | BatchView | Rejection) -> None:
             if self._server.engine is engine and not reply.done():
                 reply.set_result(answer)
 
         _submit(engine, command, take)
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                answered: Reply | Rejection = await reply
+                answered: Reply | BatchView | Rejection = await reply
         except TimeoutError:
             return None
         return None if lost else answered
@@ -280,11 +274,24 @@ class Requests:
         return RequestId(f"client-{self._number}-{self._count}")
 
 
-def _submit(engine: Engine, request: Request, take: OnAnswer[Reply]) -> None:
-    if isinstance(request, TimeTravelQuery):
-        engine.time_travels.begin(request, take)
-    else:
-        engine.request(request, take)
+def _submit(engine: Engine, request: Request | JobRequest, take: OnAnswer[Any]) -> None:
+    # Where that hands over a batch at once, it may be the last thing that the server does.
+    with suppress(SimulatedCrash):
+        _call(engine, request, take)
+
+
+def _call(engine: Engine, request: Request | JobRequest, take: OnAnswer[Any]) -> None:
+    match request:
+        case TimeTravelQuery():
+            engine.time_travels.begin(request, take)
+        case BatchQuery():
+            engine.batch_jobs.create(request, take)
+        case CancelJob():
+            engine.batch_jobs.cancel(request, take)
+        case str():
+            engine.batch_jobs.describe(request, take)
+        case _:
+            engine.request(request, take)
 
 
 def start_plan(flow_type: str, encoded: bytes) -> StepPlan:

@@ -53,7 +53,8 @@ def check_schedules(everything: Sequence[StoredEvent], world: str) -> None:
             if event.terms is not None and event.terms.schedule is not None:
                 starts[event.request_id] += 1
     for events in streams.values():
-        _check_schedule(events, starts, world)
+        if events[0].type == e.ScheduleCreated.__name__:
+            _check_schedule(events, starts, world)
 
 
 def _check_schedule(events: Sequence[StoredEvent], starts: Counter[str], world: str) -> None:

@@ -7,12 +7,14 @@ comes to the rescue there, so that a call that is lost with its worker and not n
 import os
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
 from dexd.core.events import StepDeliveryLost
 from tests.simulation.checkers import read_histories
 from tests.simulation.faults import Faults
+from tests.simulation.searches import ATOMS, draw_searches
 from tests.simulation.world import World
 
 
@@ -45,6 +47,18 @@ def test_broken_sessions_take_no_call_with_them() -> None:
         events = [recorded.event for history in read_histories(world.log).values() for recorded in history]
         lost = [event for event in events if isinstance(event, StepDeliveryLost) and event.reason != "NOT_PRESENTED"]
         assert lost == [], world.describe()
+
+
+def test_worlds_have_jobs_and_searches() -> None:
+    """[BATCH-1, SEARCH-7] Without them the checks of jobs and of what is found would say nothing."""
+    world = World(1)
+    world.run()
+    assert draw_searches(world.seed)
+    assert world.searcher.asked > len(ATOMS), "every condition is asked for once at the end"
+    assert 0 < world.searcher.found < world.searcher.compared
+    kinds = Counter(stored.type for stored in world.log.everything)
+    assert kinds["JobClosed"] == kinds["JobCreated"] > 0
+    assert kinds["JobProgressed"] > 0
 
 
 @pytest.mark.parametrize("seed", ["7", "8"])

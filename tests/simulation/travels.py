@@ -9,8 +9,9 @@ from dexd.core.flow.state import RunState
 from dexd.core.forks.selectors import Selector, TimeTravelType
 from dexd.core.ids import StepExecutionId
 from dexd.core.values import FlowStatus, Method
+from tests.simulation.acknowledged import Acknowledged
 from tests.simulation.answers import value
-from tests.simulation.requests import Acknowledged, Requests
+from tests.simulation.requests import Requests
 
 
 async def drive_traveller(requests: Requests, random: Random, flow_id: str) -> None:

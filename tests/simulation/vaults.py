@@ -9,8 +9,9 @@ from dexd.core import events as e
 from dexd.core.flow.state import RunState
 from dexd.core.outcome import RecordedEvent
 from dexd.core.rejections import Rejection
+from tests.simulation.acknowledged import Acknowledged
 from tests.simulation.answers import value
-from tests.simulation.requests import Acknowledged, Requests
+from tests.simulation.requests import Requests
 from tests.simulation.vault_programs import LOCKS
 
 

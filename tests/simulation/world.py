@@ -21,6 +21,7 @@ from tests.simulation.checkers import check_all, check_deliveries
 from tests.simulation.client import SimulatedClient
 from tests.simulation.faults import Faults
 from tests.simulation.retention import KeptLog, draw_retention
+from tests.simulation.searches import Searcher, draw_searches
 from tests.simulation.server import SimulatedCrash, SimulatedServer
 from tests.simulation.virtual_loop import VirtualLoop
 from tests.simulation.worker import SimulatedWorker
@@ -77,6 +78,7 @@ class World:
             SimulatedClient(number, self._random, self._server, self.faults)
             for number in range(self._random.randint(1, 3))
         ]
+        self.searcher = Searcher(seed, self._server, self.describe())
         self._tasks: list[asyncio.Task[None]] = []
         self._problems: list[str] = []
         self._is_calm = False
@@ -118,18 +120,22 @@ class World:
         ):
             if every:
                 self._spawn(self._strike(every, strike))
+        if draw_searches(self.seed):
+            self._spawn(self.searcher.live())
         async with asyncio.timeout(WORK_SECONDS_MAX):
             await asyncio.gather(*(client.work(self._random.randint(3, 10)) for client in self._clients))
         self._calm_down()
         await self._finish()
         for task in self._tasks:
             task.cancel()
+        await self.searcher.ask_everything()
         self._fail_if_any()
         if self.is_about_workers:
             check_deliveries(self._server.log, DELIVERY_SECONDS_MAX, self.describe())
         check_all(self._server, [client.acknowledged for client in self._clients], self.describe())
         if self.retention_ms:
             await self._see_all_runs_go()
+            await self.searcher.ask_everything()
             check_all(self._server, [client.acknowledged for client in self._clients], self.describe())
 
     async def _see_all_runs_go(self) -> None:
@@ -260,10 +266,11 @@ class World:
     async def _finish(self) -> None:
         """[INV-9] Once faults stop, every Flow ends."""
         deadline = asyncio.get_running_loop().time() + CALM_SECONDS_MAX
-        while self._open_flows() or self._server.engine is None:
+        while self._open_flows() or self._server.log.open_streams() or self._server.engine is None:
             self._fail_if_any()
             if asyncio.get_running_loop().time() > deadline:
-                raise AssertionError(f"{self.describe()}: still open: {self._open_flows()}")
+                streams = [stored.row.name for stored in self._server.log.open_streams()]
+                raise AssertionError(f"{self.describe()}: still open: {self._open_flows()}, {streams}")
             await asyncio.sleep(1)
         await asyncio.sleep(30)
 
