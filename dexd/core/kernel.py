@@ -56,7 +56,8 @@ class Kernel:
         )
         self._deliveries = Deliveries(self._dispatcher, self._rpcs, self._sub_flows)
         self._workforce = Workforce(self._dispatcher, self._deliveries)
-        self._parking = Parking(self._runs, self._dispatcher, self._rpcs, self._starts, self._sub_flows)
+        executions = self._schedules.executions
+        self._parking = Parking(self._runs, self._dispatcher, self._rpcs, self._starts, self._sub_flows, executions)
         self._look_ups = LookUps(self._runs, self._schedules, self._jobs)
         self._roll_overs = RollOvers(self._starts, self._dispatcher, self._rpcs)
         self._long_from = config.rollover_events or NEVER
@@ -65,7 +66,7 @@ class Kernel:
             **WorkerCommands(self._runs, self._deliveries, self._workforce).routes(),
             **self._sub_flows.routes(),
             **self._schedules.routes(),
-            **TimeTravels(self._runs, self._starts, self._dispatcher, self._rpcs, self._sub_flows).routes(),
+            **TimeTravels(self._runs, self._starts, self._dispatcher, self._rpcs, self._sub_flows, executions).routes(),
             **self._jobs.routes(),
             c.Tick: _tick,
             c.BeginServing: self._begin_serving,
@@ -313,6 +314,7 @@ class Kernel:
             if run.timeout_at:
                 self._starts.watch_timeout(run)
             self._sub_flows.resume(turn, run)
+            self._schedules.executions.resume_run(turn, run)
             # Timers due at one instant fire in the order in which their Waits were installed [TIMER-4].
             # Requests for workers and locks are as old as they were before [LOCK-3].
             self._dispatcher.locks.adopt(run)

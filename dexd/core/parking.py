@@ -13,6 +13,7 @@ from dexd.core.ids import RunId
 from dexd.core.matching.dispatcher import Dispatcher
 from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.runs import Runs
+from dexd.core.schedules.executions import Executions
 from dexd.core.starts import Starts
 from dexd.core.sub_flow_desk import SubFlowDesk
 from dexd.core.sub_flows import SubFlowKey
@@ -22,25 +23,35 @@ from dexd.core.turn import age_of
 class Parking:
     """Takes quiet runs out of memory and brings them back while the kernel serves."""
 
-    __slots__ = ("_dispatcher", "_rpcs", "_runs", "_starts", "_sub_flows")
+    __slots__ = ("_dispatcher", "_executions", "_rpcs", "_runs", "_starts", "_sub_flows")
 
     def __init__(
-        self, runs: Runs, dispatcher: Dispatcher, rpcs: RpcDesk, starts: Starts, sub_flows: SubFlowDesk
+        self,
+        runs: Runs,
+        dispatcher: Dispatcher,
+        rpcs: RpcDesk,
+        starts: Starts,
+        sub_flows: SubFlowDesk,
+        executions: Executions,
     ) -> None:
         self._runs = runs
         self._dispatcher = dispatcher
         self._rpcs = rpcs
         self._starts = starts
         self._sub_flows = sub_flows
+        self._executions = executions
 
     def may_leave(self, run: RunState, *, until: int) -> bool:
         """Whether the run is quiet, also in what is derived from it, and sleeps beyond an instant.
 
-        An attempt that looks for a worker, an RPC and word of a child that is on its way keep it here.
+        An attempt that looks for a worker, an RPC and word that is on its way, of a child or to a schedule, keep it
+        here.
         """
         if not is_quiet(run) or not sleeps_until(run, until):
             return False
         if self._rpcs.has_calls(run.chain_id) or self._sub_flows.owes_word(run.chain_id):
+            return False
+        if self._executions.owes_word(run):
             return False
         calls = self._dispatcher.calls
         return not any((run.chain_id, step_id) in calls for step_id in run.steps)

@@ -14,6 +14,7 @@ from dexd.codec.state_codec import to_snapshot, to_stream_snapshot
 from dexd.core.flow.evolve import evolve
 from dexd.core.flow.parking import is_quiet
 from dexd.core.flow.state import RunState
+from dexd.core.schedules.executions import may_be_reopened
 from dexd.core.streams import StreamState, evolve_stream
 from dexd.core.sub_flow_desk import running_children
 from dexd.core.terms import ActiveStepSearchMode
@@ -146,7 +147,8 @@ class _Making:
         if run.is_open:
             self._indexed += (row for row in step_rows(run, self._active_step_search) if row.values)
         # Who waits for a child may have missed word of its end, and asks again when the server starts [ARCH-14].
-        is_parked = is_quiet(run) and not any(running_children(run))
+        # So does an execution that a schedule may not know to be open again.
+        is_parked = is_quiet(run) and not any(running_children(run)) and not may_be_reopened(run)
         if is_parked:
             self._parking.append(parking_row(run))
         if is_parked or (run.is_open and run.version >= SNAPSHOT_FROM_EVENTS):

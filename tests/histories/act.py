@@ -65,8 +65,8 @@ class Act:
         await self.rig.answer(command)
         await self.rig.decided()
 
-    async def stop(self, flow_id: str, stop_type: StopType = StopType.CANCEL) -> None:
-        command = c.StopFlow(FlowId(flow_id), None, stop_type, "no longer wanted", RequestId("stop"), b"digest")
+    async def stop(self, flow_id: str, stop_type: StopType = StopType.CANCEL, *, request: str = "stop") -> None:
+        command = c.StopFlow(FlowId(flow_id), None, stop_type, "no longer wanted", RequestId(request), b"digest")
         await self.rig.answer(command)
         await self.rig.decided()
 

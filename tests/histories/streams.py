@@ -4,7 +4,9 @@ from typing import Any
 
 from dexd.codec.batch_requests import BatchQuery, to_batch_query
 from dexd.codec.schedule_requests import BackfillQuery
-from dexd.core.ids import FlowId, JobId, RequestId, ScheduleId
+from dexd.codec.time_travel_requests import TimeTravelQuery
+from dexd.core.forks.selectors import Selector, TimeTravelType
+from dexd.core.ids import FlowId, JobId, RequestId, RunId, ScheduleId
 from dexd.core.jobs.commands import CancelJob
 from dexd.core.schedules import commands as sc
 from dexd.core.schedules.spec import OverlapPolicy, ScheduleAction, SchedulePolicy, ScheduleSpec
@@ -66,6 +68,23 @@ async def schedules(act: Act) -> None:
     await fixed.create(action=action, policy=SchedulePolicy(OverlapPolicy.ALLOW_ALL))
     await act.rig.advance(MINUTE)
     await fixed.command(sc.DeleteSchedule)
+    await _reopened(act)
+
+
+async def _reopened(act: Act) -> None:
+    """An execution that has ended and goes on by time travel."""
+    daily = Schedule(act, "reopened")
+    await daily.create(action=ScheduleAction("Order", None, b"digest", flow_id=FlowId("daily")))
+    await daily.command(sc.TriggerSchedule)
+    await act.stop("daily")
+    point = Selector(TimeTravelType.BEGINNING)
+    travel = TimeTravelQuery(
+        FlowId("daily"), RunId("run-daily"), point, "not yet", False, RequestId("travel-daily"), b"digest"
+    )
+    await act.rig.read(act.rig.engine.time_travels.begin, travel)
+    await act.rig.decided()
+    await act.stop("daily", request="stop twice")
+    await daily.command(sc.DeleteSchedule)
 
 
 async def open_streams(act: Act) -> None:

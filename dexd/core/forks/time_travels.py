@@ -11,6 +11,7 @@ from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.outcome import ForkOutdated, TimeTravelAccepted
 from dexd.core.rejections import Rejection
 from dexd.core.runs import Runs
+from dexd.core.schedules.executions import Executions
 from dexd.core.starts import Starts
 from dexd.core.sub_flow_desk import SubFlowDesk
 from dexd.core.turn import Answer, Route, Turn
@@ -19,16 +20,23 @@ from dexd.core.turn import Answer, Route, Turn
 class TimeTravels:
     """Begins forked runs."""
 
-    __slots__ = ("_dispatcher", "_rpcs", "_runs", "_starts", "_sub_flows")
+    __slots__ = ("_dispatcher", "_executions", "_rpcs", "_runs", "_starts", "_sub_flows")
 
     def __init__(
-        self, runs: Runs, starts: Starts, dispatcher: Dispatcher, rpcs: RpcDesk, sub_flows: SubFlowDesk
+        self,
+        runs: Runs,
+        starts: Starts,
+        dispatcher: Dispatcher,
+        rpcs: RpcDesk,
+        sub_flows: SubFlowDesk,
+        executions: Executions,
     ) -> None:
         self._runs = runs
         self._starts = starts
         self._dispatcher = dispatcher
         self._rpcs = rpcs
         self._sub_flows = sub_flows
+        self._executions = executions
 
     def routes(self) -> dict[type[c.Command], Route]:
         """The method for each command."""
@@ -63,4 +71,6 @@ class TimeTravels:
         turn.revisit(run)
         turn.emit_all(run, events)
         self._sub_flows.resume(turn, run)
+        if not is_running:
+            self._executions.tell_reopened(turn, run)
         return TimeTravelAccepted(run.run_id)

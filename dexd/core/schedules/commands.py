@@ -131,6 +131,16 @@ class NoteOccurrence(msgspec.Struct, frozen=True, gc=False):
     error_message: str = ""
 
 
+class NoteReopened(msgspec.Struct, frozen=True, gc=False):
+    """Let a schedule know that an execution of it is open again; a no-op for one that it has as open."""
+
+    schedule_id: ScheduleId
+    nominal: int
+    flow_id: FlowId
+    run_id: RunId
+    """First run of the execution."""
+
+
 class StopOccurrence(msgspec.Struct, frozen=True, gc=False):
     """Stop an execution in favor of the next one [SCHED-11]; a no-op for one that has ended."""
 
@@ -151,4 +161,4 @@ ScheduleCommand: TypeAlias = (
     | TriggerSchedule
     | BackfillSchedule
 )
-OccurrenceCommand: TypeAlias = ReachOccurrence | NoteOccurrence | StopOccurrence
+OccurrenceCommand: TypeAlias = ReachOccurrence | NoteOccurrence | NoteReopened | StopOccurrence

@@ -59,6 +59,7 @@ class ScheduleDesk:
             sc.ProvideFires: self.clockwork.provide,
             sc.ReachOccurrence: self.executions.reach,
             sc.NoteOccurrence: self.note,
+            sc.NoteReopened: self.executions.note_reopened,
             sc.StopOccurrence: self.executions.stop,
         }
 

@@ -150,6 +150,15 @@ class OccurrenceClosed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     status: FlowStatus
 
 
+class OccurrenceReopened(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Time travel goes on with an execution that had ended, so that it is open again [TT-1]."""
+
+    nominal: int
+    run_id: RunId
+    """First run of the execution."""
+    flow_id: FlowId
+
+
 ScheduleEvent: TypeAlias = (
     ScheduleCreated
     | ScheduleUpdated
@@ -164,6 +173,7 @@ ScheduleEvent: TypeAlias = (
     | OccurrenceSkipped
     | OccurrencesPassed
     | OccurrenceClosed
+    | OccurrenceReopened
 )
 
 SCHEDULE_EVENT_TYPES: tuple[type[ScheduleEvent], ...] = (
@@ -180,5 +190,6 @@ SCHEDULE_EVENT_TYPES: tuple[type[ScheduleEvent], ...] = (
     OccurrenceSkipped,
     OccurrencesPassed,
     OccurrenceClosed,
+    OccurrenceReopened,
 )
 """Every event type of a schedule; the codec, the fold and their tests iterate over it."""

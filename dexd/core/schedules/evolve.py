@@ -134,6 +134,10 @@ def _closed(state: ScheduleState, event: e.OccurrenceClosed, _at: int) -> None:
     del state.open[event.nominal]
 
 
+def _reopened(state: ScheduleState, event: e.OccurrenceReopened, _at: int) -> None:
+    state.open[event.nominal] = Execution(event.nominal, event.flow_id, event.run_id)
+
+
 def _decided(state: ScheduleState, nominal: int, at: int, *, by_hand: bool) -> None:
     """Everything that was due by now is decided in one outcome, so one fire of the plan tells of all of them."""
     state.last_nominal = max(state.last_nominal, nominal)
@@ -175,4 +179,5 @@ _FOLDS: dict[type[Any], Callable[[ScheduleState, Any, int], None]] = {
     e.OccurrenceSkipped: _skipped,
     e.OccurrencesPassed: _passed,
     e.OccurrenceClosed: _closed,
+    e.OccurrenceReopened: _reopened,
 }

@@ -20,9 +20,10 @@ from dexd.core.ids import RequestId, RunId
 from dexd.core.rejections import Rejection
 from dexd.core.runs import Runs
 from dexd.core.schedules.book import ScheduleBook
-from dexd.core.schedules.commands import NoteOccurrence, ReachOccurrence, StopOccurrence
+from dexd.core.schedules.commands import NoteOccurrence, NoteReopened, ReachOccurrence, StopOccurrence
 from dexd.core.schedules.events import (
     OccurrenceClosed,
+    OccurrenceReopened,
     OccurrenceSkipped,
     OccurrenceStarted,
     OccurrenceStarting,
@@ -43,7 +44,7 @@ from dexd.core.values import FlowStatus, IdReusePolicy, StopType
 class Executions:
     """Carries starts and stops to executions and their ends to schedules."""
 
-    __slots__ = ("_book", "_runs", "_starts", "_stopping")
+    __slots__ = ("_book", "_reopened", "_runs", "_starts", "_stopping")
 
     def __init__(self, book: ScheduleBook, runs: Runs, starts: Starts) -> None:
         self._book = book
@@ -51,6 +52,8 @@ class Executions:
         self._starts = starts
         self._stopping: set[RunId] = set()
         """Executions that were told to stop and have not been seen to end; looked at one by one only."""
+        self._reopened: set[RunId] = set()
+        """Executions that are open again, of which word is on its way to their schedules; looked at one by one only."""
 
     # ---- the schedule's side ----
 
@@ -90,6 +93,20 @@ class Executions:
         if command.status is not None and not state.is_closed:
             self._closed(turn, state, command, command.status)
         if not state.is_deleted:
+            self.go_on(turn, state)
+        return None
+
+    def note_reopened(self, turn: Turn, command: NoteReopened) -> Answer:
+        """Count an execution as open again: whatever fires from now on finds it so [SCHED-11].
+
+        Only one that this schedule started, and not another one of the same ID before it.
+        """
+        self._reopened.discard(command.run_id)
+        state = self._book.get(command.schedule_id)
+        if state is None or state.is_deleted or command.nominal in state.open:
+            return None
+        if command.run_id == _run_id_of(state, command.nominal):
+            self._book.emit(turn, state, OccurrenceReopened(command.nominal, command.run_id, command.flow_id))
             self.go_on(turn, state)
         return None
 
@@ -163,6 +180,23 @@ class Executions:
         )
         turn.perform(SubmitCommand(note))
 
+    def tell_reopened(self, turn: Turn, run: RunState) -> None:
+        """Time travel goes on with an execution that had ended: tell the schedule that started it, if one did."""
+        schedule = None if run.terms is None else run.terms.schedule
+        if schedule is not None:
+            self._reopened.add(run.execution_id)
+            note = NoteReopened(schedule.schedule_id, schedule.scheduled_at, run.flow_id, run.execution_id)
+            turn.perform(SubmitCommand(note))
+
+    def resume_run(self, turn: Turn, run: RunState) -> None:
+        """After a restart: word of a reopening may have got lost, and is told again."""
+        if may_be_reopened(run):
+            self.tell_reopened(turn, run)
+
+    def owes_word(self, run: RunState) -> bool:
+        """Whether word of the run is on its way to its schedule; it stays in memory so long, to be told again."""
+        return run.execution_id in self._reopened
+
     def _known(self, start: StartFlow) -> RunState | None:
         latest = self._runs.latest.get(start.flow_id)
         if latest is None or latest.start_request_id == start.request_id:
@@ -174,11 +208,21 @@ _NOTE_LENGTH_MAX = 1_000
 """A longer error message is cut; the Flow has all of it."""
 
 
+def may_be_reopened(run: RunState) -> bool:
+    """Whether the run goes on with an execution of a schedule, and not as a roll-over does: by time travel or retry."""
+    return run.is_open and run.terms is not None and run.terms.schedule is not None and run.chain_id != run.execution_id
+
+
+def _run_id_of(state: ScheduleState, nominal: int) -> RunId:
+    """The first run of an occurrence's execution; no other schedule of the same ID has the same."""
+    return derived_run_id(f"{occurrence_id(state.schedule_id, nominal)}/{state.stream_id}")
+
+
 def _start_of(state: ScheduleState, execution: Execution) -> StartFlow:
     """The start of an occurrence [SCHED-2]; everything about it follows from the schedule and the instant."""
     action = state.action
     request_id = occurrence_id(state.schedule_id, execution.nominal)
-    run_id = derived_run_id(f"{request_id}/{state.stream_id}")
+    run_id = _run_id_of(state, execution.nominal)
     schedule = ScheduledBy(state.schedule_id, execution.nominal)
     return StartFlow(
         execution.flow_id,

@@ -82,7 +82,7 @@ class ScheduleState(msgspec.Struct, array_like=True, gc=False):
     pauses: tuple[PausedSpan, ...] = ()
     """Pauses that are over and whose fires are not counted yet."""
     open: dict[int, Execution] = {}
-    """Executions that are open or being started, by nominal instant, in order of their start."""
+    """Executions that are open or being started, by nominal instant, in order of their start, or of their reopening."""
     buffer: list[Waiting] = []
     counts: Counts = Counts()
     last_nominal: int = 0
