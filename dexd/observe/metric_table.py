@@ -91,6 +91,11 @@ LOSSES = Metric(
 )
 
 REMOVED_RUNS = Metric("dexd_removed_runs_total", Kind.COUNTER, "Closed runs deleted because their retention was over.")
+REMOVED_STREAMS = Metric(
+    "dexd_removed_schedules_and_jobs_total",
+    Kind.COUNTER,
+    "Deleted schedules and ended batch jobs removed because their retention was over.",
+)
 ARCHIVED = Metric("dexd_archived_executions_total", Kind.COUNTER, "Executions written to the archive before they went.")
 ARCHIVE_FAILURES = Metric(
     "dexd_archive_failures_total", Kind.COUNTER, "Times that an execution could not be written to the archive."
@@ -127,6 +132,7 @@ METRIC_TABLE: Final[tuple[Metric, ...]] = (
     DECLINES,
     LOSSES,
     REMOVED_RUNS,
+    REMOVED_STREAMS,
     ARCHIVED,
     ARCHIVE_FAILURES,
     POSTPONED,

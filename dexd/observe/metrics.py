@@ -80,6 +80,7 @@ def create_exposition(
 
 def _removals(status: RetentionStatus) -> Iterator[Family]:
     yield _counter(t.REMOVED_RUNS, [((), status.removed_runs)])
+    yield _counter(t.REMOVED_STREAMS, [((), status.removed_streams)])
     yield _counter(t.ARCHIVED, [((), status.archived_executions)])
     yield _counter(t.ARCHIVE_FAILURES, [((), status.archive_failures)])
     yield _gauge(t.POSTPONED, [((), status.postponed_executions)])

@@ -44,7 +44,7 @@ async def test_every_metric_of_the_table_is_served_and_no_other() -> None:
 async def test_keep_2_removals_and_failures_of_the_archive_are_shown() -> None:
     """[KEEP-2, OBS-1]"""
     status = RetentionStatus()
-    status.removed_runs, status.archived_executions = 5, 4
+    status.removed_runs, status.removed_streams, status.archived_executions = 5, 3, 4
     status.archive_failures, status.postponed_executions = 3, 2
     rig = Rig()
     text = create_exposition(rig.engine, rig.clock, ServerFacts("1", 1, BEGUN_AT, Path("absent")), status)().decode()
@@ -52,6 +52,7 @@ async def test_keep_2_removals_and_failures_of_the_archive_are_shown() -> None:
         sample.name: sample.value for family in text_string_to_metric_families(text) for sample in family.samples
     }
     assert samples["dexd_removed_runs_total"] == 5
+    assert samples["dexd_removed_schedules_and_jobs_total"] == 3
     assert samples["dexd_archived_executions_total"] == 4
     assert samples["dexd_archive_failures_total"] == 3
     assert samples["dexd_archive_postponed_executions"] == 2
