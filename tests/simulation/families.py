@@ -7,13 +7,15 @@ from random import Random
 
 from dexd.core import events as e
 from dexd.core.flow.state import RunState
+from dexd.core.forks.selectors import Selector, TimeTravelType
 from dexd.core.ids import FlowId, StepExecutionId
 from dexd.core.outcome import RecordedEvent
 from dexd.core.sub_flows import sub_flow_id
 from dexd.core.terms import FlowRetry, FlowTerms
-from dexd.core.values import FlowStatus, RetryPolicy
+from dexd.core.values import FlowStatus, Method, RetryPolicy, WaitKind
 from tests.simulation.acknowledged import Acknowledged
 from tests.simulation.answers import value
+from tests.simulation.chains import fold_chain
 from tests.simulation.family_programs import CHILDREN
 from tests.simulation.requests import Requests, start_plan
 
@@ -22,12 +24,15 @@ CHILDREN_MAX = 5
 
 
 async def drive_family(requests: Requests, random: Random, flow_id: str) -> None:
-    """Start a parent and stop what ends in no other way; now and then stop the parent, or let it run twice."""
-    fate = random.choice(["plain", "plain", "stopped", "twice"])
+    """Start a parent and stop what ends in no other way; now and then stop the parent, or let it run twice.
+
+    Or send it back, while its children grow or when they have ended, so that it meets them again [TT-6].
+    """
+    fate = random.choice(["plain", "plain", "stopped", "twice", "sent back"])
     kinds = [kind for kind in CHILDREN if fate == "plain" or kind != "lingers"]
     children = random.choices(kinds, k=random.randint(1, CHILDREN_MAX))
     # A second run of a parent that did not wait for all would replace children that still run.
-    is_any = fate != "twice" and random.random() < 0.4
+    is_any = fate not in ("twice", "sent back") and random.random() < 0.4
     plan = {"any": is_any, "children": children, "reuse": random.randrange(3), "fails": fate == "twice"}
     requests.acknowledged.families[flow_id] = children
     terms = None
@@ -40,10 +45,25 @@ async def drive_family(requests: Requests, random: Random, flow_id: str) -> None
     if fate == "stopped":
         await asyncio.sleep(random.uniform(0, 4))
         await requests.stop(flow_id)
+    if fate == "sent back":
+        for _ in range(random.randint(1, 2)):
+            await asyncio.sleep(random.uniform(0, 5))
+            await requests.travel(flow_id, _drawn_point(random, now=requests.now()))
     for number, kind in enumerate(children):
         if kind == "lingers":
             await asyncio.sleep(random.uniform(0, 2))
             await requests.stop(sub_flow_id(FlowId(flow_id), RAISE, number), is_there=False)
+
+
+def _drawn_point(random: Random, *, now: int) -> Selector:
+    return random.choice(
+        [
+            Selector(TimeTravelType.BEGINNING),
+            Selector(TimeTravelType.HISTORY_EVENT_TIME, at=now - random.randint(0, 4_000)),
+            Selector(TimeTravelType.STEP_EXECUTION_ID, step_execution_id=RAISE, method=Method.WAIT_FOR),
+            Selector(TimeTravelType.STEP_EXECUTION_ID, step_execution_id=RAISE, method=Method.EXECUTE),
+        ]
+    )
 
 
 def check_families(runs: Mapping[str, Sequence[RunState]], told: Acknowledged, world: str) -> None:
@@ -68,8 +88,7 @@ def check_parents(histories: Sequence[Sequence[RecordedEvent]], states: Sequence
             continue
         where = f"{world}: {parent.flow_id} {parent.run_id}"
         assert not parent.unstarted, f"{where} still owes the start of {parent.unstarted} [ARCH-14]"
-        started: dict[int, str] = {}
-        ended: dict[int, str] = {}
+        started, ended = _known_at_fork(events)
         for event in (recorded.event for recorded in events):
             if isinstance(event, e.SubFlowStarted):
                 assert event.number not in started, f"{where}: child {event.number} was started twice [SUB-6]"
@@ -85,16 +104,34 @@ def check_parents(histories: Sequence[Sequence[RecordedEvent]], states: Sequence
         _check_seen(events, parent, ended, where)
 
 
+def _known_at_fork(events: Sequence[RecordedEvent]) -> tuple[dict[int, str], dict[int, str]]:
+    """What a parent knows of its children when it begins at an earlier point of another chain [TT-4].
+
+    Gives the runs of those that were started, and how those ended that had, also when the Wait was over by then.
+    """
+    begun = events[:2]
+    if len(begun) < 2 or not isinstance(begun[1].event, e.FlowForked):
+        return {}, {}
+    step = fold_chain(begun).steps.get(RAISE)
+    if step is None:
+        return {}, {}
+    started = {number: str(child.run_id) for number, child in enumerate(step.sub_flows) if child.run_id}
+    results = [child.result for child in step.sub_flows] or [result.sub_flow for result in step.results]
+    ended = {number: result.status.name for number, result in enumerate(results) if result is not None}
+    return started, ended
+
+
 def _check_seen(events: Sequence[RecordedEvent], parent: RunState, ended: Mapping[int, str], where: str) -> None:
     """[SUB-5, WAIT-9] What the handler saw: ends of winners, and RUNNING for the others."""
     if "children" not in parent.attributes:
         return
     seen = json.loads(parent.attributes["children"])
-    (wait,) = (event for event in (recorded.event for recorded in events) if isinstance(event, e.WaitForCompleted))
-    is_all = len([event for event in events if isinstance(event.event, e.SubFlowClosed)]) == len(seen)
+    waits = [event for event in (recorded.event for recorded in events) if isinstance(event, e.WaitForCompleted)]
+    assert len(waits) <= 1, f"{where} has waited for its children more than once [INV-3]"
     for number, status in enumerate(seen):
         assert status in ("RUNNING", ended.get(number)), f"{where} saw {status} of child {number}, not {ended} [SUB-5]"
     assert any(status != "RUNNING" for status in seen), f"{where} went on without any child [WAIT-1]"
-    if wait.wait.kind.name == "ALL_OF":
-        assert is_all, f"{where} went on before all of its children had ended: {ended} [WAIT-1]"
+    # Only one that waited for all is ever sent back.
+    if not waits or waits[0].wait.kind is WaitKind.ALL_OF:
+        assert len(ended) == len(seen), f"{where} went on before all of its children had ended: {ended} [WAIT-1]"
         assert "RUNNING" not in seen, f"{where} saw {seen} of children that have all ended [SUB-5]"
