@@ -10,9 +10,10 @@ from dexd.core.ids import FlowId, JobId, RequestId, RunId, ScheduleId
 from dexd.core.jobs.commands import CancelJob
 from dexd.core.schedules import commands as sc
 from dexd.core.schedules.spec import OverlapPolicy, ScheduleAction, SchedulePolicy, ScheduleSpec
-from dexd.core.values import StopType
+from dexd.core.values import StepPlan, StopType
 from dexpb.v1 import flow_service_pb2 as pb
 from tests.histories.act import BEGIN, Act
+from tests.histories.contents import large
 
 MINUTE = 60_000
 MINUTELY = ScheduleSpec(interval_ms=MINUTE)
@@ -62,6 +63,10 @@ async def schedules(act: Act) -> None:
     await act.rig.read(act.rig.engine.schedule_reads.backfill, query)
     await act.rig.advance(4 * MINUTE)
     await schedule.command(sc.DeleteSchedule)
+    large_ones = Schedule(act, "large")
+    report = ScheduleAction("Order", StepPlan("Begin", large("report"), False), b"digest", (("form", large("form")),))
+    await large_ones.create(action=report, is_paused=True)
+    await large_ones.command(sc.UpdateSchedule, action=ScheduleAction("Order", None, b"digest", (("a", large("a")),)))
     fixed = Schedule(act, "fixed")
     await act.start("taken", None)
     action = ScheduleAction("Order", BEGIN, b"digest", flow_id=FlowId("taken"))
@@ -108,7 +113,8 @@ async def jobs(act: Act) -> None:
     everybody = "FlowId LIKE 'batch-%' ORDER BY FlowId DESC"
     write = pb.SetAttributeRequest(key="note", value=b'"batch"')
     await _create(act, "write", everybody, set_attribute=write)
-    await _create(act, "publish", everybody, rate=1.0, publish=pb.PublishRequest(channel="news", values=[b"1"]))
+    publish = pb.PublishRequest(channel="news", values=[b"1", large("news")])
+    await _create(act, "publish", everybody, rate=1.0, publish=publish)
     await act.rig.advance(1_000)
     running = "FlowId LIKE 'batch-%' AND Status = 'RUNNING' ORDER BY FlowId"
     await _create(act, "stop", running, rate=1.0, stop=pb.StopFlowRequest(reason="over"))

@@ -37,6 +37,8 @@ CALM_SECONDS_MAX = 900
 
 GOING_SECONDS_MAX = 300
 """How long it may take until the last run is removed once its time has come, a few crashes included."""
+GONE_A_SECOND = 5
+"""Events that leave the simulated log in a second, at least; about ten do (`SimulatedRetention`)."""
 
 
 def draw_memory(seed: int) -> Bounds:
@@ -141,7 +143,7 @@ class World:
     async def _see_all_runs_go(self) -> None:
         """[KEEP-1] When time has passed and nothing happens any more, only open schedules are left, kills or not."""
         log, crashes = self._server.log, self._random.randint(0, 3)
-        for _ in range(GOING_SECONDS_MAX):
+        for _ in range(GOING_SECONDS_MAX + len(log.everything) // GONE_A_SECOND):
             if self._server.engine is not None and self._server.clock is not None:
                 if not self._has_closed_ones() and not log.streams_leaving():
                     break
