@@ -97,7 +97,7 @@ def result_of(child: RunState) -> SubFlowResult | None:
 
 
 def decide_note(parent: RunState, command: NoteSubFlow) -> list[Event]:
-    """Tell the parent once that its child exists, and once how it ended, if it still waits for that."""
+    """Tell the parent once which execution its child is, and once how that ended, if it still waits for that."""
     key = command.key
     events: list[Event] = []
     unstarted = parent.unstarted.get(key.source)
@@ -107,8 +107,16 @@ def decide_note(parent: RunState, command: NoteSubFlow) -> list[Event]:
         )
         events.append(started)
     step = parent.steps.get(key.step_execution_id)
-    if command.result is None or step is None or step.phase is not StepPhase.WAITING:
+    if step is None or step.phase is not StepPhase.WAITING or key.number >= len(step.sub_flows):
         return events
-    if key.number < len(step.sub_flows) and step.sub_flows[key.number].result is None:
+    child = step.sub_flows[key.number]
+    if child.result is not None:
+        return events
+    if unstarted is None and child.run_id != command.run_id:
+        # The one that it knew was replaced since the point of a time travel; from now on it waits for this one [TT-6].
+        events.append(
+            SubFlowStarted(key.step_execution_id, key.number, child.flow_id, command.run_id, is_attached=True)
+        )
+    if command.result is not None:
         events.append(SubFlowClosed(key.step_execution_id, key.number, command.result))
     return events

@@ -19,6 +19,7 @@ from dexd.core.events import (
 )
 from dexd.core.flow.decide_sub_flow import SUB_FLOW_TOO_DEEP
 from dexd.core.ids import FlowId, RunId, StepExecutionId
+from dexd.core.sub_flow_desk import running_children
 from dexd.core.sub_flows import SubFlowKey, SubFlowPlan, SubFlowReusePolicy, sub_flow_id
 from dexd.core.terms import FlowConfig, FlowTerms, Parent
 from dexd.core.values import (
@@ -441,6 +442,22 @@ def test_arch_14_note_that_comes_twice_changes_nothing() -> None:
     assert [type(event) for event in before.when(note).events] == [SubFlowClosed]
     assert before.when(note).events == []
     assert before.when(msgspec.structs.replace(note, result=None)).events == []
+
+
+def test_tt_6_parent_whose_child_was_replaced_since_waits_for_the_execution_that_it_is_told_of() -> None:
+    """[SUB-5] As after a time travel to a point before the replacement; a parked parent is found by this execution."""
+    before = calling()
+    waits_for(before)
+    parent = before.kernel.run(FLOW)
+    assert parent is not None
+    key = SubFlowKey(RUN, StepExecutionId("A-1"), 0)
+    note = c.NoteSubFlow(key, RunId("other"), is_attached=True)
+    then = before.when(note).then_events(SubFlowStarted(StepExecutionId("A-1"), 0, CHILD, RunId("other"), True))
+    assert list(running_children(parent)) == [(key, CHILD, "other")]
+    assert then.when(note).events == []
+    ended = msgspec.structs.replace(note, run_id=RunId("third"), result=SubFlowResult(CHILD, FlowStatus.COMPLETED))
+    events = then.when(ended).events
+    assert [type(event) for event in events[:3]] == [SubFlowStarted, SubFlowClosed, ConditionsMet]
 
 
 def test_sub_1_each_wait_reaches_for_its_own_children() -> None:
