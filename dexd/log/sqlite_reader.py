@@ -253,6 +253,9 @@ class SqliteReader(ParkingReader):
             reader.execute(queries.BEGIN_READING)
             try:
                 row = reader.execute(statement, key).fetchone()
+                if row is None:
+                    # It was removed between the two looks.
+                    return None
                 tail = (row[0], (row[_RUN_COLUMNS + 1] or 0) + 1, _NO_LIMIT)
                 events = reader.execute(queries.READ_STREAM, tail).fetchall()
             finally:

@@ -227,6 +227,26 @@ def test_id_10_ordinals_are_forgotten_when_they_expire(log: EventLog, author: Lo
 # ---- what belongs to runs ----------------------------------------------------------------------------------------
 
 
+def test_keep_3_a_run_that_goes_while_it_is_looked_up_is_not_found(tmp_path: Path) -> None:
+    """[KEEP-3] Its removal may be committed between the look at its row and the look at row and events together."""
+    with SqliteLog.open(tmp_path / "log.db") as log:
+        author = LogAuthor(log)
+        full_run(author, closed(run_row(1)), 3)
+        reader = log._reader()
+
+        leaving = Batch(log.last_seq, (), removals=[removal(closed(run_row(1)))])
+        seen: list[str] = []
+
+        def remove_before(statement: str) -> None:
+            seen.append(statement)
+            if statement == queries.BEGIN_READING and seen.count(statement) == 1:
+                log.append(leaving)
+
+        reader.set_trace_callback(remove_before)
+        assert log.latest_run("flow-1") is None
+        assert queries.BEGIN_READING in seen
+
+
 OF_NO_RUN = {"events", "removals", "streams"}
 """Tables whose rows go in another way, or whose streams are no runs."""
 
