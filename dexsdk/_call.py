@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol
 
+import msgspec
+
 from dexpb.v1 import frames
-from dexpb.v1.blobs import is_reference
+from dexpb.v1.blobs import REFERENCE_BYTES, is_reference
 from dexsdk._blobs import Blobs
 from dexsdk._codec import Codec, CodecRegistry, placed
 from dexsdk._fetching import FetchSource, fetch_messages, fetch_value
@@ -79,66 +81,39 @@ class HeartbeatOutlet(Protocol):
         ...
 
 
-class Call:
+class Call(msgspec.Struct, eq=False):
     """The state of one invocation, written by one handler only."""
 
-    __slots__ = (
-        "assign",
-        "blobs",
-        "canceling",
-        "deletions",
-        "heartbeats",
-        "indexed",
-        "is_cancellation_requested",
-        "is_open",
-        "loaded",
-        "locals",
-        "messages",
-        "output_codec",
-        "publications",
-        "recorded",
-        "scope",
-        "source",
-        "written",
-    )
+    assign: frames.Assign
+    scope: Scope
+    output_codec: Codec[Any] | None = None
+    """Codec of an RPC's declared output; None when it is not declared, and for Steps."""
+    heartbeats: HeartbeatOutlet | None = None
+    """Where heartbeats go; None where nobody listens."""
+    source: FetchSource | None = None
+    """Where what the call only refers to is fetched; None where nothing is."""
+    blobs: Blobs | None = None
+    """Where large values are; None where there are none."""
+    is_open: bool = True
+    """Whether the handler still runs; its context is unusable afterwards [CTX-4]."""
+    is_cancellation_requested: bool = False
+    loaded: dict[bytes, bytes] = {}
+    """Large values that were read, by what stands for them."""
+    messages: dict[str, list[tuple[str, bytes, int]]] = {}
+    """Pending messages by Channel key, once they were asked for."""
+    written: dict[str, bytes | None] = {}
+    """Attribute writes by key, in the order of each key's last write; None deletes."""
+    indexed: dict[str, frames.IndexWrite] = {}
+    """Index values of what is written, by index key; the last write counts."""
+    publications: list[tuple[str, bytes]] = []
+    canceling: tuple[str, ...] = ()
+    """Step types that an RPC cancels."""
+    deletions: dict[tuple[str, str], None] = {}
+    """Channel key and message ID, each pair once, in call order."""
+    locals: dict[str, bytes] = {}
+    recorded: dict[str, bytes] = {}
 
-    def __init__(
-        self,
-        assign: frames.Assign,
-        scope: Scope,
-        output_codec: Codec[Any] | None = None,
-        heartbeats: HeartbeatOutlet | None = None,
-        source: FetchSource | None = None,
-        blobs: Blobs | None = None,
-    ) -> None:
-        self.assign = assign
-        self.blobs = blobs
-        """Where large values are; None where there are none."""
-        self.loaded: dict[bytes, bytes] = {}
-        """Large values that were read, by what stands for them."""
-        self.source = source
-        """Where what the call only refers to is fetched; None where nothing is."""
-        self.messages: dict[str, list[tuple[str, bytes, int]]] = {}
-        """Pending messages by Channel key, once they were asked for."""
-        self.heartbeats = heartbeats
-        """Where heartbeats go; None where nobody listens."""
-        self.scope = scope
-        self.output_codec = output_codec
-        """Codec of an RPC's declared output; None when it is not declared, and for Steps."""
-        self.is_open = True
-        """Whether the handler still runs; its context is unusable afterwards [CTX-4]."""
-        self.is_cancellation_requested = False
-        self.written: dict[str, bytes | None] = {}
-        """Attribute writes by key, in the order of each key's last write; None deletes."""
-        self.indexed: dict[str, frames.IndexWrite] = {}
-        """Index values of what is written, by index key; the last write counts."""
-        self.publications: list[tuple[str, bytes]] = []
-        self.canceling: tuple[str, ...] = ()
-        """Step types that an RPC cancels."""
-        self.deletions: dict[tuple[str, str], None] = {}
-        """Channel key and message ID, each pair once, in call order."""
-        self.locals: dict[str, bytes] = {}
-        self.recorded: dict[str, bytes] = {}
+    __repr__ = object.__repr__  # Nothing of a payload may get into a log [ERR-3].
 
     @property
     def is_rpc(self) -> bool:
@@ -201,8 +176,10 @@ class Call:
 
     def decode(self, codec: Codec[Any], data: bytes, kind: str, name: str = "") -> Any:
         """Decode bytes of the snapshot; errors as ``decode_value`` [VAL-5]."""
+        if len(data) == REFERENCE_BYTES:  # As nearly no other value has.
+            data = self.load(data)
         try:
-            return codec.decode(self.load(data) or b"null")
+            return codec.decode(data or b"null")
         except UnfitValueError as error:
             raise ValueMappingError(self._place_of(kind, name), error.path, error.reason) from error
 

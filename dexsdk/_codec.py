@@ -104,6 +104,7 @@ class CodecRegistry:
         self._compiler = CheckCompiler(own for own in self._own if isinstance(own, type))
         self._encoder = msgspec.json.Encoder(order="sorted", enc_hook=self._to_encodable)
         self._resolved: dict[Any, Codec[Any]] = {}
+        self._unannotated = self.resolve(Any)
 
     def resolve(self, type_hint: Any) -> "Codec[Any]":
         """Give the codec of an annotation; the same one each time.
@@ -122,7 +123,8 @@ class CodecRegistry:
 
     def codec_of(self, value: Any) -> "Codec[Any]":
         """Give the codec of a value that has no annotation: its class's own one, else canonical JSON."""
-        return self.resolve(type(value) if type(value) in self._own else Any)
+        cls = type(value)
+        return self.resolve(cls) if cls in self._own else self._unannotated
 
     def _compile(self, type_hint: Any) -> Codec[Any]:
         try:

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
+
+import msgspec
 
 from dexpb.v1 import frames
 from dexsdk._clock import now_ms
@@ -18,43 +19,41 @@ CANCELED = "CANCELED"
 Result: TypeAlias = frames.Output | frames.Failed
 
 
-class Delivery:
-    """One call from its Assign until its result is acknowledged. The runner sets `started_at`, the session the rest."""
+class RunningHandler(Protocol):
+    """A handler that can be asked to stop."""
 
-    __slots__ = (
-        "assign",
-        "cancel_reason",
-        "fetches",
-        "is_accepted",
-        "is_released",
-        "pulse",
-        "queue",
-        "release_at",
-        "result",
-        "sink",
-        "started_at",
-        "stream",
-    )
+    def request_cancellation(self) -> None:
+        """Let it see that its result is not wanted; any thread may call this."""
 
-    def __init__(self, assign: frames.Assign, queue: str) -> None:
-        self.assign = assign
-        self.queue = queue
-        self.stream = assign.stream
-        """Its stream in the current session."""
-        self.started_at: int | None = None
-        """When its handler started; None while it waits for the user's loop or a thread."""
-        self.is_accepted = False
-        self.cancel_reason: str | None = None
-        self.release_at: int | None = None
-        """When its slot is taken away although the handler goes on [STOP-4]."""
-        self.is_released = False
-        self.result: Result | None = None
-        self.pulse: HandlerPulse | None = None
-        """Heartbeats of its handler, once there are any."""
-        self.fetches: dict[int, tuple[frames.Fetch, Future[frames.Fetched]]] | None = None
-        """Questions of its handler that the server has not answered yet."""
-        self.sink: DeliverySink | None = None
-        """Who takes heartbeats, from the start of its handler on."""
+
+class Delivery(msgspec.Struct, eq=False):
+    """One call from its Assign until its result is acknowledged.
+
+    The runner sets `started_at`, `handler` and `sink`, the session the rest.
+    """
+
+    assign: frames.Assign
+    queue: str
+    stream: int
+    """Its stream in the current session."""
+    started_at: int | None = None
+    """When its handler started; None while it waits for the user's loop or a thread."""
+    handler: RunningHandler | None = None
+    """Its handler while it runs."""
+    is_accepted: bool = False
+    cancel_reason: str | None = None
+    release_at: int | None = None
+    """When its slot is taken away although the handler goes on [STOP-4]."""
+    is_released: bool = False
+    result: Result | None = None
+    pulse: HandlerPulse | None = None
+    """Heartbeats of its handler, once there are any."""
+    fetches: dict[int, tuple[frames.Fetch, Future[frames.Fetched]]] | None = None
+    """Questions of its handler that the server has not answered yet."""
+    sink: "DeliverySink | None" = None
+    """Who takes heartbeats, from the start of its handler on."""
+
+    __repr__ = object.__repr__  # Nothing of a payload may get into a log [ERR-3].
 
     def fetch(self, question: frames.Fetch) -> "Future[frames.Fetched]":
         """Its handler reads what the call only refers to [ATTR-7]; refused once its result is not wanted any more."""
@@ -97,18 +96,17 @@ class Delivery:
         return f"{self.assign.flow_type}.{self.assign.name} ({self.assign.token.call} of Flow {self.assign.flow_id!r})"
 
 
-@dataclass(slots=True)
-class Orders:
+class Orders(msgspec.Struct):
     """Everything owed after some input: send first, then start, so that no Pong or decline waits for user code."""
 
-    send: list[frames.WorkerFrame] = field(default_factory=list)
-    start: list[Delivery] = field(default_factory=list)
+    send: list[frames.WorkerFrame] = []
+    start: list[Delivery] = []
     """Calls whose handlers are to be run."""
-    cancel: list[Delivery] = field(default_factory=list)
+    cancel: list[Delivery] = []
     """Calls whose handlers are to be asked to stop."""
-    abandoned: list[Delivery] = field(default_factory=list)
+    abandoned: list[Delivery] = []
     """Calls that lost their slot although the handler goes on; to be logged."""
-    reserve_declines: list[frames.Assign] = field(default_factory=list)
+    reserve_declines: list[frames.Assign] = []
     """Steps declined only because of the RPC reserve; to be logged [RES-6]."""
     welcome: frames.Welcome | None = None
 

@@ -19,7 +19,8 @@ from dexsdk._blobs import Blobs
 from dexsdk._call import Call, HeartbeatOutlet, current_call
 from dexsdk._failure import describe_failure
 from dexsdk._fetching import FetchSource
-from dexsdk._registered import Handler, RegisteredFlow
+from dexsdk._handlers import find_handlers, key_of
+from dexsdk._registered import Handler
 from dexsdk._registry import Registry
 from dexsdk.channel import ChannelCondition
 from dexsdk.context import Context
@@ -50,8 +51,10 @@ class Invoker:
             frame_bytes_max: Largest response frame, as the server's Welcome gives it.
         """
         self._registry = registry
+        self._handlers = find_handlers(registry)
         self._blobs = blobs
         self.frame_bytes_max = frame_bytes_max
+        self._small_bytes = min(THRESHOLD_BYTES_MIN, frame_bytes_max // 2)
 
     def prepare(
         self,
@@ -70,33 +73,34 @@ class Invoker:
             A Decline for a Flow, Step or RPC that the registry does not have [ROUTE-5]; a Failed when the input does
             not fit [VAL-5]; otherwise the call, ready to run. No handler was started in any case.
         """
-        flow = self._registry.find(assign.flow_type)
-        if flow is None:
-            return frames.Decline(assign.stream, assign.token, frames.DECLINE_UNKNOWN_FLOW)
-        handler = _find_handler(flow, assign)
-        if handler is None:
-            is_rpc = assign.token.method == frames.METHOD_RPC
-            reason = frames.DECLINE_UNKNOWN_RPC if is_rpc else frames.DECLINE_UNKNOWN_STEP
-            return frames.Decline(assign.stream, assign.token, reason)
+        found = self._handlers.get(key_of(assign))
+        if found is None:
+            return frames.Decline(assign.stream, assign.token, self._refusal(assign))
+        flow, handler = found
         call = Call(assign, flow, handler.output_codec, heartbeats, source, self._blobs)
         try:
             value = call.decode(handler.input_codec, assign.input, "input") if handler.takes_input else None
         except Exception as error:  # noqa: BLE001 -- own codecs may raise anything; it is a failed attempt
             return frames.Failed(assign.stream, assign.token, describe_failure(error))
-        return PreparedCall(call, handler, value, self.frame_bytes_max)
+        return PreparedCall(call, handler, value, self._small_bytes, self.frame_bytes_max)
+
+    def _refusal(self, assign: frames.Assign) -> str:
+        if self._registry.find(assign.flow_type) is None:
+            return frames.DECLINE_UNKNOWN_FLOW
+        return frames.DECLINE_UNKNOWN_RPC if assign.token.method == frames.METHOD_RPC else frames.DECLINE_UNKNOWN_STEP
 
 
-class PreparedCall:
+class PreparedCall(msgspec.Struct, eq=False):
     """A call whose handler is about to run, once: by ``run``, or by ``run_async`` when ``is_async``."""
 
-    __slots__ = ("_call", "_context", "_frame_bytes_max", "_handler", "_input")
+    _call: Call
+    _handler: Handler
+    _input: Any
+    _small_bytes: int
+    """Up to so many bytes of payload a response needs no further look at its size; nearly none has more."""
+    _frame_bytes_max: int
 
-    def __init__(self, call: Call, handler: Handler, input: Any, frame_bytes_max: int) -> None:
-        self._call = call
-        self._handler = handler
-        self._input = input
-        self._context = Context(call)
-        self._frame_bytes_max = frame_bytes_max
+    __repr__ = object.__repr__  # Nothing of a payload may get into a log [ERR-3].
 
     @property
     def is_async(self) -> bool:
@@ -113,11 +117,6 @@ class PreparedCall:
         """Flow type, Step or RPC, and method, for log lines and warnings."""
         return self._call.place
 
-    @property
-    def _preload(self) -> tuple[str, ...]:
-        """What is to be fetched before the handler is called: a Step's options say it, an RPC's own code."""
-        return self._call.assign.preload or self._handler.preload
-
     def request_cancellation(self) -> None:
         """Let the handler see that its result is not wanted [STOP-5]; any thread may call this, before or during."""
         self._call.is_cancellation_requested = True
@@ -129,16 +128,20 @@ class PreparedCall:
         """
         reset = current_call.set(self._call)
         try:
-            if self._preload:
-                self._call.preload(self._preload)
+            preload = self._call.assign.preload or self._handler.preload  # A Step's options say it, an RPC's own code.
+            if preload:
+                self._call.preload(preload)
             response = self._respond(self._start())
             size = _payload_bytes(response)
-            if self._may_offload(size):
-                response = self._offloaded(response)
-                size = _payload_bytes(response)
-            return self._checked(response, size)
+            if size > self._small_bytes:
+                if self._may_offload(size):
+                    response = self._offloaded(response)
+                    size = _payload_bytes(response)
+                self._check_size(response, size)
         except BaseException as error:  # noqa: BLE001 -- sys.exit in a handler is a failed attempt as well
             return self._fail(error)
+        else:
+            return response
         finally:
             self._call.is_open = False
             current_call.reset(reset)
@@ -146,31 +149,35 @@ class PreparedCall:
     async def run_async(self) -> Response:
         """Await an async handler and give the frame to send; exceptions of the handler become Failed.
 
-        CancelledError comes through once cancellation was requested, and is a failed attempt otherwise.
+        For a task that runs nothing else: the call stays the current one of its context. CancelledError comes through
+        once cancellation was requested, and is a failed attempt otherwise.
         """
-        reset = current_call.set(self._call)
+        current_call.set(self._call)
         try:
-            if self._preload:
-                await asyncio.to_thread(self._call.preload, self._preload)
+            preload = self._call.assign.preload or self._handler.preload  # A Step's options say it, an RPC's own code.
+            if preload:
+                await asyncio.to_thread(self._call.preload, preload)
             response = self._respond(await self._start())
             size = _payload_bytes(response)
-            if self._may_offload(size):
-                response = await asyncio.to_thread(self._offloaded, response)
-                size = _payload_bytes(response)
-            return self._checked(response, size)
+            if size > self._small_bytes:
+                if self._may_offload(size):
+                    response = await asyncio.to_thread(self._offloaded, response)
+                    size = _payload_bytes(response)
+                self._check_size(response, size)
         except BaseException as error:  # noqa: BLE001 -- sys.exit in a handler is a failed attempt as well
             return self._fail(error)
+        else:
+            return response
         finally:
             self._call.is_open = False
-            current_call.reset(reset)
 
     def failed(self, error: BaseException) -> frames.Failed:
         """Give the frame for a call that the transport could not run or had to abandon."""
         return frames.Failed(self.assign.stream, self.assign.token, describe_failure(error))
 
     def _start(self) -> Any:
-        function = self._handler.function
-        return function(self._context, self._input) if self._handler.takes_input else function(self._context)
+        handler, context = self._handler, Context(self._call)
+        return handler.function(context, self._input) if handler.takes_input else handler.function(context)
 
     def _fail(self, error: BaseException) -> frames.Failed:
         is_cancellation = isinstance(error, asyncio.CancelledError) and self._call.is_cancellation_requested
@@ -186,25 +193,27 @@ class PreparedCall:
             FlowDefinitionError: the result names what the Flow does not declare.
         """
         call = self._call
-        wait, decision, output, next_steps = _ENCODE_RESULT[call.assign.token.method](call, result)
+        assign = call.assign
+        token = assign.token
+        wait, decision, output, next_steps = _ENCODE_RESULT[token.method](call, result)
         return frames.Output(
-            call.assign.stream,
-            call.assign.token,
+            assign.stream,
+            token,
             wait,
             decision,
             tuple(call.written.items()) if call.written else (),
-            tuple(call.publications),
+            tuple(call.publications) if call.publications else (),
             tuple(call.locals.items()) if call.locals else (),
             tuple(call.recorded.items()) if call.recorded else (),
             output,
             next_steps,
-            tuple(call.deletions),
+            tuple(call.deletions) if call.deletions else (),
             call.canceling,
             tuple(call.indexed.values()) if call.indexed else (),
         )
 
     def _may_offload(self, size: int) -> bool:
-        """Whether any value may be too large to travel inline; most responses are small as a whole."""
+        """Whether any value may be too large to travel inline."""
         return size > THRESHOLD_BYTES_MIN and self._call.blobs is not None and self._call.blobs.may_offload(size)
 
     def _offloaded(self, response: frames.Output) -> frames.Output:
@@ -218,8 +227,8 @@ class PreparedCall:
         assert call.blobs is not None
         return with_values(response, call.blobs.offload(values_of(response), call.is_wanted))
 
-    def _checked(self, response: frames.Output, size: int) -> frames.Output:
-        """Give the response if it fits into a frame; what was uploaded does not count.
+    def _check_size(self, response: frames.Output, size: int) -> None:
+        """Refuse a response that does not fit into a frame; what was uploaded does not count.
 
         Raises:
             ValueTooLargeError: it does not [LIM-3].
@@ -229,7 +238,6 @@ class PreparedCall:
             size = max(size, len(msgspec.msgpack.encode(response)))
         if size > self._frame_bytes_max:
             raise ValueTooLargeError.of("response", self._call.place, size, self._frame_bytes_max)
-        return response
 
 
 _Result: TypeAlias = tuple[frames.Wait | None, frames.Decision | None, bytes, tuple[frames.Movement, ...]]
@@ -283,34 +291,24 @@ def _invalid_result(call: Call, result: object, expected: str) -> InvalidStepRes
     return InvalidStepResultError(f"{call.place} returned {type(result).__name__}, not {expected}")
 
 
-def _find_handler(flow: RegisteredFlow, assign: frames.Assign) -> Handler | None:
-    if assign.token.method == frames.METHOD_RPC:
-        return flow.rpcs.get(assign.name)
-    step = flow.steps.get(assign.name)
-    if step is None:
-        return flow.timeout_handler if assign.name == frames.TIMEOUT_HANDLER else None
-    return step.wait_for if assign.token.method == frames.METHOD_WAIT_FOR else step.execute
-
-
 def _payload_bytes(response: frames.Output) -> int:
-    # Plain loops: most responses have nothing in most places, and a generator would cost more than it sums up.
+    # Most responses have nothing in most places, and to look whether there is something costs less than to go over it.
     size = len(response.output)
     decision = response.decision
     if decision is not None:
         size += len(decision.output) + len(decision.reason)
         for movement in decision.movements:
             size += len(movement.input)
-    for movement in response.next_steps:
-        size += len(movement.input)
-    for pairs in (response.publications, response.locals, response.recorded):
-        for _, data in pairs:
-            size += len(data)
-    for _, written in response.writes:
-        if written is not None:
-            size += len(written)
-    if response.wait is not None:
-        for child in response.wait.sub_flows:
-            size += len(child.start_step.input)
-            for _, data in child.attributes:
-                size += len(data)
+    if response.next_steps:
+        size += sum(len(movement.input) for movement in response.next_steps)
+    if response.publications or response.locals or response.recorded:
+        size += sum(len(data) for _, data in (*response.publications, *response.locals, *response.recorded))
+    if response.writes:
+        size += sum(len(written) for _, written in response.writes if written is not None)
+    if response.wait is not None and response.wait.sub_flows:
+        size += sum(_sub_flow_bytes(child) for child in response.wait.sub_flows)
     return size
+
+
+def _sub_flow_bytes(child: frames.SubFlow) -> int:
+    return len(child.start_step.input) + sum(len(data) for _, data in child.attributes)

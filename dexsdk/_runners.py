@@ -10,7 +10,6 @@ from asyncio.tasks import _unregister_task
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TypeAlias
 
 from dexpb.v1 import frames
 from dexpb.v1.blobs import is_reference
@@ -18,6 +17,7 @@ from dexsdk._blobs import Blobs
 from dexsdk._clock import now_ms
 from dexsdk._delivery import CANCEL_DRAINING, Delivery, DeliverySink, Result
 from dexsdk._handler_threads import HandlerThreads
+from dexsdk._handlers import find_async_handlers, key_of
 from dexsdk._invoker import Invoker, PreparedCall
 from dexsdk._loop_results import LoopResults
 from dexsdk._registry import Registry
@@ -31,9 +31,6 @@ CHECK_EVERY_MS = 1_000
 THREADS_CLOSE_S = 1.0
 """How long idle threads may take to end."""
 
-HandlerKey: TypeAlias = tuple[str, str, int]
-"""Flow type, Step type or RPC name, method."""
-
 logger = logging.getLogger("dexsdk.worker")
 
 
@@ -43,7 +40,6 @@ class ThreadRunner:
     def __init__(self, registry: Registry, blobs: Blobs | None = None) -> None:
         self._invoker = Invoker(registry, blobs)
         self._threads = HandlerThreads()
-        self._started: dict[Delivery, PreparedCall] = {}
 
     def start(self, sink: DeliverySink, deliveries: Sequence[Delivery]) -> None:
         """See HandlerRunner."""
@@ -52,9 +48,9 @@ class ThreadRunner:
 
     def cancel(self, delivery: Delivery) -> None:
         """See HandlerRunner; the handler polls for it."""
-        prepared = self._started.get(delivery)
-        if prepared is not None:
-            prepared.request_cancellation()
+        handler = delivery.handler
+        if handler is not None:
+            handler.request_cancellation()
 
     def check(self, now: int) -> None:
         """See SupervisedRunner; a blocked thread holds up nobody else."""
@@ -67,13 +63,13 @@ class ThreadRunner:
         prepared = prepare_or_answer(self._invoker, sink, delivery)
         if prepared is None:
             return
-        self._started[delivery] = prepared
+        delivery.handler = prepared
         if delivery.cancel_reason is not None:
             prepared.request_cancellation()
         try:
             sink.finish([(delivery, prepared.run())])
         finally:
-            del self._started[delivery]
+            delivery.handler = None
 
 
 class LoopRunner:
@@ -86,7 +82,6 @@ class LoopRunner:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._results = LoopResults(self._call_next_turn)
         self._tasks: dict[Delivery, asyncio.Task[None]] = {}
-        self._started: dict[Delivery, PreparedCall] = {}
         self._asked_at = 0
         self._is_asked = False
         self._is_block_reported = False
@@ -108,9 +103,10 @@ class LoopRunner:
 
     def cancel(self, delivery: Delivery) -> None:
         """See HandlerRunner; an async handler gets asyncio.CancelledError."""
-        self._sync.cancel(delivery)
         if key_of(delivery.assign) in self._async_handlers:
             self._call_soon(partial(self._cancel, delivery))
+        else:
+            self._sync.cancel(delivery)
 
     def check(self, now: int) -> None:
         """See SupervisedRunner; reports a handler that blocks the loop, by name, and sends what others left there."""
@@ -162,7 +158,7 @@ class LoopRunner:
                 prepared = prepare_or_answer(self._invoker, sink, delivery)
             if prepared is None:
                 return
-            self._started[delivery] = prepared
+            delivery.handler = prepared
             result: Result | None
             try:
                 result = await prepared.run_async()
@@ -176,14 +172,14 @@ class LoopRunner:
                     result = None
             self._results.put(sink, delivery, result)
         finally:
-            self._started.pop(delivery, None)
+            delivery.handler = None
             del self._tasks[delivery]
 
     def _cancel(self, delivery: Delivery) -> None:
-        prepared = self._started.get(delivery)
+        handler = delivery.handler
         # A task that has not started yet sees the mark on its delivery; canceling it would keep it from answering.
-        if prepared is not None:
-            prepared.request_cancellation()
+        if handler is not None:
+            handler.request_cancellation()
             self._tasks[delivery].cancel()
 
     def _show_life(self) -> None:
@@ -219,23 +215,3 @@ def prepare_or_answer(invoker: Invoker, sink: DeliverySink, delivery: Delivery) 
     else:
         sink.finish([(delivery, prepared)])
     return None
-
-
-def key_of(assign: frames.Assign) -> HandlerKey:
-    """Name the handler that a call is for."""
-    return assign.flow_type, assign.name, assign.token.method
-
-
-def find_async_handlers(registry: Registry) -> frozenset[HandlerKey]:
-    """Name all coroutine handlers; which runner a call needs is known before user code touches its input."""
-    keys: set[HandlerKey] = set()
-    for flow in registry.flows:
-        for step in flow.steps.values():
-            if step.has_wait_for and step.wait_for.is_async:
-                keys.add((flow.flow_type, step.step_type, frames.METHOD_WAIT_FOR))
-            if step.execute.is_async:
-                keys.add((flow.flow_type, step.step_type, frames.METHOD_EXECUTE))
-        if flow.timeout_handler is not None and flow.timeout_handler.is_async:
-            keys.add((flow.flow_type, frames.TIMEOUT_HANDLER, frames.METHOD_EXECUTE))
-        keys |= {(flow.flow_type, name, frames.METHOD_RPC) for name, rpc in flow.rpcs.items() if rpc.is_async}
-    return frozenset(keys)

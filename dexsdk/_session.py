@@ -318,22 +318,20 @@ class Session:
 
     def _on_ack(self, frame: frames.Ack, now: int) -> None:
         delivery = self._unacknowledged.pop(frame.token, None)
-        self.refused_results += not frame.accepted
+        if not frame.accepted:
+            self.refused_results += 1
         if delivery is not None and self._is_resuming:
             self._streams.vacate(delivery.stream, now)
 
     def _on_assign(self, assign: frames.Assign, now: int, orders: Orders) -> None:
-        reason = self._refusal(assign, now, orders)
+        reason = self._refusal(assign)
+        if reason is None and not self._begin(assign, now, orders):
+            reason = frames.DECLINE_NO_CAPACITY
         if reason is not None:
             orders.send.append(frames.Decline(assign.stream, assign.token, reason))
-            return
-        delivery = Delivery(assign, self._streams.occupy(assign.stream))
-        self._running[assign.token] = delivery
-        self._slots.take()
-        orders.start.append(delivery)
 
-    def _refusal(self, assign: frames.Assign, now: int, orders: Orders) -> str | None:
-        """Say why the call cannot run here; the stream stays idle then."""
+    def _refusal(self, assign: frames.Assign) -> str | None:
+        """Say why the call cannot run here, whatever is idle."""
         if self._is_draining or self._is_leaving:
             return frames.DECLINE_DRAINING
         names = self._names.get(assign.flow_type)
@@ -342,16 +340,27 @@ class Session:
         is_rpc = assign.token.method == frames.METHOD_RPC
         if assign.name not in names[is_rpc]:
             return frames.DECLINE_UNKNOWN_RPC if is_rpc else frames.DECLINE_UNKNOWN_STEP
-        # A stream that is not idle: the Assign crossed our CloseStream, or the server miscounts.
-        if not self._streams.is_idle(assign.stream) or assign.token in self._running:
-            return frames.DECLINE_NO_CAPACITY
-        if self._slots.can_take(is_rpc=is_rpc):
-            return None
-        if not self._slots.are_all_busy:
-            self._slots.reserve_declines += 1
-            self._streams.keep_reserve(assign.stream, now)
-            orders.reserve_declines.append(assign)
-        return frames.DECLINE_NO_CAPACITY
+        return None
+
+    def _begin(self, assign: frames.Assign, now: int, orders: Orders) -> bool:
+        """Give the call a slot and its stream; without both it is not run, and the stream stays as it is."""
+        token = assign.token
+        if token in self._running:
+            return False
+        if not self._slots.can_take(is_rpc=token.method == frames.METHOD_RPC):
+            if not self._slots.are_all_busy and self._streams.is_idle(assign.stream):
+                self._slots.reserve_declines += 1
+                self._streams.keep_reserve(assign.stream, now)
+                orders.reserve_declines.append(assign)
+            return False
+        queue = self._streams.occupy(assign.stream)
+        if queue is None:
+            # The Assign crossed our CloseStream, or the server miscounts.
+            return False
+        delivery = self._running[token] = Delivery(assign, queue, assign.stream)
+        self._slots.take()
+        orders.start.append(delivery)
+        return True
 
     def _on_fetched(self, token: frames.Token, part: frames.Fetched) -> None:
         delivery = self._running.get(token)

@@ -140,9 +140,11 @@ class StreamTable:
         queue = self._registered.get(stream)
         return queue is not None and stream in queue.idle
 
-    def occupy(self, stream: int) -> str:
-        """An idle stream got a call; returns its queue."""
-        queue = self._registered[stream]
+    def occupy(self, stream: int) -> str | None:
+        """A stream got a call; returns its queue, or None if it was not idle."""
+        queue = self._registered.get(stream)
+        if queue is None or stream not in queue.idle:
+            return None
         queue.take_idle(stream)
         queue.taken += 1
         self._short[queue] = None

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Generator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
+import msgspec
+
 from dexpb.v1 import frames
 from dexsdk._call import Call
 from dexsdk._durations import from_instant_ms
@@ -24,17 +26,15 @@ RECORDED_EVENTS_MAX = 100
 """Recorded events in one call [LIM-2]."""
 
 
-class Context:
+class Context(msgspec.Struct, eq=False):
     """Identity of the running call, and the effects that belong to no definition.
 
     Valid until the handler returns; any use afterwards raises RuntimeError [CTX-4].
     """
 
-    __slots__ = ("_call",)
+    _call: Call
 
-    def __init__(self, call: Call) -> None:
-        """Contexts are made by the worker."""
-        self._call = call
+    __repr__ = object.__repr__  # Nothing of a payload may get into a log [ERR-3].
 
     def open_call(self) -> Call:
         """Give the state behind the context, for the SDK's own definitions.

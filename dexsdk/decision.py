@@ -1,8 +1,9 @@
 """What ``execute`` returns: which Steps follow or are canceled, or how the Flow closes [DEC-1..11]."""
 
 from collections.abc import Sequence
-from copy import copy
 from typing import Any, Final, TypeVar, overload
+
+import msgspec
 
 from dexpb.v1 import frames
 from dexsdk._call import Call, Scope, current_call
@@ -29,23 +30,21 @@ UNSET: Final = Unset()
 """Stands for an argument that was not given, where None is a value."""
 
 
-class StepMovement:
+class StepMovement(msgspec.Struct, eq=False):
     """One Step to schedule, with its input.
 
     Made inside a handler it is encoded at once, so that a wrong or unfit input fails where it is written, and later
     changes of the input object do not matter [VAL-5, DEC-8]. Made elsewhere it is encoded with the handler's result.
     """
 
-    __slots__ = ("_frame", "_scope", "input", "options", "step")
+    step: StepRef[Any]
+    input: Any
+    options: StepOptions | None
+    _scope: Scope | None = None
+    """Of what it was encoded for."""
+    _frame: frames.Movement | None = None
 
-    def __init__(self, step: Any, input: Any, options: StepOptions | None) -> None:
-        """Use ``of``."""
-        self.step = step
-        self.input = input
-        self.options = options
-        call = current_call.get()
-        self._scope: Scope | None = None if call is None else call.scope
-        self._frame: frames.Movement | None = None if call is None else call.scope.encode_movement(step, input, options)
+    __repr__ = object.__repr__  # Nothing of a payload may get into a log [ERR-3].
 
     @overload
     @staticmethod
@@ -66,7 +65,11 @@ class StepMovement:
             FlowDefinitionError: the Step is not registered, or the input does not fit it.
             ValueMappingError: the input cannot be encoded.
         """
-        return StepMovement(step, input, options)
+        call = current_call.get()
+        if call is None:
+            return StepMovement(step, input, options)
+        scope = call.scope
+        return StepMovement(step, input, options, scope, scope.encode_movement(step, input, options))
 
     def to_frame(self, scope: Scope) -> frames.Movement:
         """Give the movement as it travels in a Flow."""
@@ -76,27 +79,20 @@ class StepMovement:
         return self._frame
 
 
-class StepDecision:
+class StepDecision(msgspec.Struct, frozen=True, eq=False):
     """What follows a Step; immutable. The module's functions make them, also as static methods."""
 
-    __slots__ = ("_data", "canceling", "canceling_siblings", "channels", "kind", "movements", "output", "reason")
+    kind: int
+    movements: tuple[StepMovement, ...] = ()
+    output: Any = UNSET
+    _data: bytes | None = None
+    """The output, if it was given inside a handler: encoded at once, as the input of a StepMovement is."""
+    reason: str = ""
+    channels: tuple[Channel[Any], ...] = ()
+    canceling: tuple[StepRef[Any], ...] = ()
+    canceling_siblings: tuple[StepRef[Any], ...] = ()
 
-    def __init__(
-        self, kind: int, movements: Sequence[StepMovement] = (), output: Any = UNSET, reason: str = ""
-    ) -> None:
-        """Use the static methods."""
-        self.kind = kind
-        self.movements = tuple(movements)
-        self.output = output
-        self.reason = reason
-        self.channels: tuple[Channel[Any], ...] = ()
-        self.canceling: tuple[StepRef[Any], ...] = ()
-        self.canceling_siblings: tuple[StepRef[Any], ...] = ()
-        self._data: bytes | None = None
-        if output is not UNSET:
-            call = current_call.get()
-            if call is not None:
-                self._data = _encode_output(call, output)
+    __repr__ = object.__repr__  # Nothing of a payload may get into a log [ERR-3].
 
     @overload
     @staticmethod
@@ -107,7 +103,7 @@ class StepDecision:
     @staticmethod
     def go_to(step: StepRef[Any], input: Any = None, *, options: StepOptions | None = None) -> "StepDecision":
         """Schedule one Step; arguments and errors as for ``StepMovement.of``."""
-        return StepDecision(frames.DECISION_GO_TO, (StepMovement(step, input, options),))
+        return StepDecision(frames.DECISION_GO_TO, (StepMovement.of(step, input, options=options),))
 
     @staticmethod
     def go_to_many(*movements: StepMovement) -> "StepDecision":
@@ -127,12 +123,12 @@ class StepDecision:
     @staticmethod
     def graceful_complete(output: object = UNSET) -> "StepDecision":
         """End this branch, and complete the Flow once no Step is left [DEC-2]. None and no output add none [DEC-7]."""
-        return StepDecision(frames.DECISION_GRACEFUL_COMPLETE, output=output)
+        return StepDecision(frames.DECISION_GRACEFUL_COMPLETE, (), output, _encoded_now(output))
 
     @staticmethod
     def force_complete(output: object = UNSET) -> "StepDecision":
         """Complete the Flow at once; other Steps are canceled [DEC-3]. None and no output add none [DEC-7]."""
-        return StepDecision(frames.DECISION_FORCE_COMPLETE, output=output)
+        return StepDecision(frames.DECISION_FORCE_COMPLETE, (), output, _encoded_now(output))
 
     @staticmethod
     def force_complete_if_channels_empty(
@@ -165,9 +161,8 @@ class StepDecision:
         call = current_call.get()
         if call is not None:
             _check_declared(call.scope, channels)
-        decision = StepDecision(frames.DECISION_FORCE_COMPLETE_IF_CHANNELS_EMPTY, (fallback,), output)
-        decision.channels = channels
-        return decision
+        kind = frames.DECISION_FORCE_COMPLETE_IF_CHANNELS_EMPTY
+        return StepDecision(kind, (fallback,), output, _encoded_now(output), channels=channels)
 
     @staticmethod
     def force_fail(reason: str) -> "StepDecision":
@@ -210,14 +205,15 @@ class StepDecision:
         call = current_call.get()
         if call is not None:
             step_types_of(call.scope, (*steps, *siblings))
-        copied = copy(self)
-        copied.canceling = (*self.canceling, *steps)
-        copied.canceling_siblings = (*self.canceling_siblings, *siblings)
-        return copied
+        return msgspec.structs.replace(
+            self,
+            canceling=(*self.canceling, *steps),
+            canceling_siblings=(*self.canceling_siblings, *siblings),
+        )
 
     def to_frame(self, call: Call) -> frames.Decision:
         """Give the decision as it travels, as the result of a call."""
-        movements = tuple([movement.to_frame(call.scope) for movement in self.movements])
+        movements = tuple([movement.to_frame(call.scope) for movement in self.movements]) if self.movements else ()
         data = self._data
         if data is None:
             data = b"" if self.output is UNSET else _encode_output(call, self.output)
@@ -257,6 +253,12 @@ def step_types_of(scope: Scope, steps: Sequence[StepRef[Any]]) -> tuple[str, ...
 def _check_declared(scope: Scope, channels: Sequence[Channel[Any]]) -> None:
     for channel in channels:
         scope.codec_of(channel)
+
+
+def _encoded_now(output: object) -> bytes | None:
+    """Encode an output that is given inside a handler; None for one that is given elsewhere, or not at all."""
+    call = current_call.get()
+    return None if call is None or output is UNSET else _encode_output(call, output)
 
 
 def _encode_output(call: Call, output: object) -> bytes:

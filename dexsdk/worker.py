@@ -8,9 +8,10 @@ from dexsdk._blob_transfer import GrpcBlobTransfer, new_session_key
 from dexsdk._blobs import Blobs
 from dexsdk._durations import Duration, optional_duration_ms
 from dexsdk._engine import WorkerEngine
+from dexsdk._handlers import find_async_handlers
 from dexsdk._readiness import PullQueueState, PullRegistrationState
 from dexsdk._registry import Registry
-from dexsdk._runners import LoopRunner, ThreadRunner, find_async_handlers
+from dexsdk._runners import LoopRunner, ThreadRunner
 from dexsdk._server_channel import ServerChannel
 from dexsdk.blob_cache import BlobCache
 from dexsdk.connection import WorkerOptions

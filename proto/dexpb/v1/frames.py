@@ -81,8 +81,11 @@ CANCEL_STEP_CANCELED = "STEP_CANCELED"
 CANCEL_TIMEOUT = "TIMEOUT"
 
 
-class Token(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Names one delivery of one attempt [DELIV-2]; workers echo it and never interpret it."""
+class Token(msgspec.Struct, array_like=True, frozen=True, gc=False, cache_hash=True):
+    """Names one delivery of one attempt [DELIV-2]; workers echo it and never interpret it.
+
+    A worker looks each up several times.
+    """
 
     run_id: str
     """First run of the chain that roll-over joins."""

@@ -26,8 +26,8 @@ from dexsdk import (
     dead_end,
     force_complete,
 )
+from dexsdk._handlers import find_async_handlers
 from dexsdk._invoker import Invoker, PreparedCall
-from dexsdk._runners import find_async_handlers
 from dexsdk._start_options import to_start_options
 
 

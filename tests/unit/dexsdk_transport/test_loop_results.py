@@ -45,7 +45,8 @@ class QuickFlow(Flow[None]):
 
 def call(number: int) -> Delivery:
     token = frames.Token("run", f"QuickStep-{number}", frames.METHOD_EXECUTE, 1, 1)
-    return Delivery(frames.Assign(number, token, "flow", "QuickFlow", "QuickStep", b"null", 1, 0, 0, 0), "QuickFlow")
+    assign = frames.Assign(number, token, "flow", "QuickFlow", "QuickStep", b"null", 1, 0, 0, 0)
+    return Delivery(assign, "QuickFlow", number)
 
 
 async def test_results_of_handlers_that_end_in_one_turn_are_handed_in_together() -> None:
