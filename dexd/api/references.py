@@ -53,7 +53,7 @@ class References:
 
     def refuse_request(self, body: bytes, session: bytes) -> Rejection | None:
         """Refuse a client's request if it has a reference that its session has not uploaded."""
-        if REFERENCE_MARK not in body:
+        if body.find(REFERENCE_MARK) < 0:
             return None
         for reference in references_in(body):
             if not self._is_there(reference) or not self._ledger.was_uploaded(session, reference.digest):
@@ -74,7 +74,7 @@ class References:
         """
         if len(message) > INLINE_VALUE_BYTES_MAX:
             commands = [_without_excess(command) for command in commands]
-        if REFERENCE_MARK in message:
+        if message.find(REFERENCE_MARK) >= 0:
             commands = [self._checked(command, session) for command in commands]
         if self._handed_out or self._resumed:
             for command in commands:
@@ -85,7 +85,7 @@ class References:
 
     def note_handed_out(self, blocks: Iterable[bytes], effects: Sequence[SessionEffect]) -> None:
         """Remember the references that leave with calls; `blocks` are what the effects are encoded as."""
-        if not any(REFERENCE_MARK in block for block in blocks):
+        if all(block.find(REFERENCE_MARK) < 0 for block in blocks):
             return
         for effect in effects:
             if isinstance(effect, AssignCall):

@@ -179,7 +179,7 @@ def blob_rows(events: Sequence[StoredEvent]) -> list[BlobRow]:
     return [
         BlobRow(event.stream_id, reference.digest, reference.size)
         for event in events
-        if REFERENCE_MARK in event.payload
+        if event.payload.find(REFERENCE_MARK) >= 0  # with bytes, `in` raises and catches an error first
         for reference in references_in(event.payload)
     ]
 

@@ -23,9 +23,9 @@ from dexd.core.flow.timer_skips import decide_remembered_skips
 from dexd.core.ids import MessageId
 from dexd.core.sub_flows import SubFlowPlan
 from dexd.core.values import (
+    FORCE_COMPLETE_IF_CHANNELS_EMPTY,
     Condition,
     ConditionKind,
-    DecisionKind,
     Failure,
     FlowErrorType,
     FlowStatus,
@@ -121,7 +121,7 @@ def decide_execute_completed(run: RunState, step: StepExecution, response: Respo
     refused = _refused_effects(run, response, deletions) if has_effects or response.writes else None
     if refused is not None:
         return decide_attempt_failed(run, step, refused, now=now)
-    if decision.kind is DecisionKind.FORCE_COMPLETE_IF_CHANNELS_EMPTY:
+    if decision.kind is FORCE_COMPLETE_IF_CHANNELS_EMPTY:
         decision = resolve_condition(run, step, decision, response, deletions)
     completed = ExecuteCompleted(
         step.step_execution_id,

@@ -30,15 +30,17 @@ from dexd.core.flow.execution_folds import (
     flow_retried,
 )
 from dexd.core.flow.failure_folds import back_off, note_failure
-from dexd.core.flow.state import RunState, StepExecution, StepPhase
+from dexd.core.flow.state import RUNNING, RunState, StepExecution, StepPhase
 from dexd.core.flow.sub_flow_folds import install_sub_flows, show_sub_flows, sub_flow_closed, sub_flow_started
 from dexd.core.flow.withholding import lend, take_back
 from dexd.core.ids import TIMEOUT_HANDLER_ID
 from dexd.core.outcome import RecordedEvent
 from dexd.core.values import (
+    EXECUTE,
+    GRACEFUL_COMPLETE,
+    WAIT_FOR,
     Completion,
     ConditionResult,
-    DecisionKind,
     FlowStatus,
     Message,
     Method,
@@ -97,7 +99,7 @@ def _step_scheduled(state: RunState, event: e.StepScheduled, at: int) -> None:
         number=event.number,
         from_step=event.from_step,
         input=event.input,
-        method=Method.WAIT_FOR if event.has_wait_for else Method.EXECUTE,
+        method=WAIT_FOR if event.has_wait_for else EXECUTE,
         options=event.options,
         recovery_error=event.recovery_error,
         scheduled_at=at,
@@ -112,7 +114,7 @@ def _step_scheduled(state: RunState, event: e.StepScheduled, at: int) -> None:
 
 def _step_dispatched(state: RunState, event: e.StepDispatched, at: int) -> None:
     step = state.steps[event.step_execution_id]
-    step.phase = StepPhase.RUNNING
+    step.phase = RUNNING
     step.delivery = event.delivery
     step.dispatched_at = at
     step.first_attempt_at = step.first_attempt_at or at
@@ -249,7 +251,7 @@ def _execute_completed(state: RunState, event: e.ExecuteCompleted, at: int) -> N
     write(state, event.writes, event.indexed)
     for message_id, channel, value in event.messages:
         enqueue(state, channel, Message(message_id, value, at, is_own=True))
-    if event.decision is DecisionKind.GRACEFUL_COMPLETE:
+    if event.decision is GRACEFUL_COMPLETE:
         state.completion_requested = True
     if event.output:
         state.completions.append(Completion(step.step_type, step.step_execution_id, event.output))

@@ -8,7 +8,15 @@ from dexd.core.flow.canceling import decide_cancel
 from dexd.core.flow.closing import decide_close, decide_fail
 from dexd.core.flow.scheduling import decide_schedule
 from dexd.core.flow.state import RunState, StepExecution
-from dexd.core.values import Decision, DecisionKind, FlowErrorType, FlowStatus, Response
+from dexd.core.values import (
+    FORCE_COMPLETE_IF_CHANNELS_EMPTY,
+    GO_TO,
+    Decision,
+    DecisionKind,
+    FlowErrorType,
+    FlowStatus,
+    Response,
+)
 
 _CLOSE_AT_ONCE = frozenset(
     (DecisionKind.FORCE_COMPLETE, DecisionKind.FORCE_FAIL, DecisionKind.FORCE_COMPLETE_IF_CHANNELS_EMPTY)
@@ -27,7 +35,7 @@ def decide_following(run: RunState, step: StepExecution, decision: Decision) -> 
     A conditional completion must have been resolved: one that still has its fallback takes it [DEC-4].
     """
     own_id = step.step_execution_id
-    if decision.kind is DecisionKind.GO_TO and decision.canceling is None:  # the usual case
+    if decision.kind is GO_TO and decision.canceling is None:  # the usual case
         return decide_schedule(run, decision.movements, from_step=own_id)
     if decision.kind in _CLOSE_AT_ONCE and not decision.movements:
         if decision.kind is DecisionKind.FORCE_FAIL:
@@ -90,11 +98,11 @@ def invalid_decision(run: RunState, step: StepExecution, decision: Decision | No
     if decision is None:
         return "execute returned no decision"
     count = len(decision.movements)
-    if decision.kind is DecisionKind.FORCE_COMPLETE_IF_CHANNELS_EMPTY:
+    if decision.kind is FORCE_COMPLETE_IF_CHANNELS_EMPTY:
         problem = _invalid_condition(decision)
         if problem:
             return problem
-    elif decision.kind is not DecisionKind.GO_TO:
+    elif decision.kind is not GO_TO:
         return "a closing decision cannot carry next Steps" if count else ""
     elif not 1 <= count <= MOVEMENTS_MAX:
         return f"{count} movements, allowed are 1 to {MOVEMENTS_MAX}"

@@ -1,6 +1,7 @@
 """Folded state of one run. Only `dexd.core.flow.evolve` changes it; everybody else reads [ARCH-2]."""
 
 from enum import IntEnum
+from typing import Final
 
 import msgspec
 
@@ -38,6 +39,11 @@ class StepPhase(IntEnum):
     """Wants a worker from `retry_at` on."""
     WAITING = 3
     """Its Wait is installed; costs no worker."""
+
+
+READY: Final = StepPhase.READY
+RUNNING: Final = StepPhase.RUNNING
+"""At hand for what runs with every Step, see `values.Method`."""
 
 
 class StepExecution(msgspec.Struct, array_like=True, gc=False):
@@ -135,6 +141,9 @@ class RememberedRequest(msgspec.Struct, array_like=True, frozen=True, gc=False):
     at: int
 
 
+_OPEN: Final = FlowStatus.RUNNING
+
+
 class RunState(msgspec.Struct, array_like=True, gc=False):
     """Everything that replay of one run's events gives.
 
@@ -228,4 +237,4 @@ class RunState(msgspec.Struct, array_like=True, gc=False):
     @property
     def is_open(self) -> bool:
         """Whether the run is RUNNING."""
-        return self.status is FlowStatus.RUNNING
+        return self.status is _OPEN

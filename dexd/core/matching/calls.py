@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -33,6 +33,11 @@ class CallStage(IntEnum):
     BLOCKED = 5
     """Waits for locks, and looks for no worker before it may have all of them [LOCK-3]."""
 
+
+HELD: Final = CallStage.HELD
+SHARED: Final = CallStage.SHARED
+ASSIGNED: Final = CallStage.ASSIGNED
+"""At hand for what runs with every Step, see `values.Method`."""
 
 NOBODY = WorkerId("")
 
@@ -191,7 +196,7 @@ class Call(msgspec.Struct, eq=False, gc=False):
     def take_off(self) -> StreamNumber | None:
         """Forget the delivery; gives the stream number that it occupied, if it still has one."""
         stream, self.stream, self.token, self.is_accepted = self.stream, None, None, False
-        self.stage = CallStage.HELD
+        self.stage = HELD
         return None if stream is None else stream.number
 
 

@@ -23,7 +23,7 @@ from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.matching.sessions import Session, Worker
 from dexd.core.sub_flow_desk import SubFlowDesk
 from dexd.core.turn import Turn
-from dexd.core.values import Failure, Method, StepDurability, Token
+from dexd.core.values import WAIT_FOR, Failure, Method, StepDurability, Token
 
 NO_CAPACITY = "NO_CAPACITY"
 DRAINING = "DRAINING"
@@ -57,7 +57,7 @@ class Deliveries:
         run, step, response = call.run, step_of(call), command.response
         if step.options is not None or run.config is not None or self._is_async_by_default:
             self._follow_early(turn, call, step)
-        if call.method is Method.WAIT_FOR:
+        if call.method is WAIT_FOR:
             events = decide_wait_for_completed(run, step, response, command.sub_flows, now=turn.now)
             turn.emit_all(run, events)
             if command.sub_flows:

@@ -3,7 +3,7 @@
 from dexd.core.config import DECLINED_OFFERS_MAX
 from dexd.core.events import StepDispatched
 from dexd.core.flow.state import StepExecution
-from dexd.core.matching.calls import Call, CallStage
+from dexd.core.matching.calls import SHARED, Call
 from dexd.core.matching.matcher import Matcher
 from dexd.core.matching.sessions import Worker
 from dexd.core.values import DeclinedOffer
@@ -12,7 +12,7 @@ from dexd.core.values import DeclinedOffer
 def dispatched(call: Call, step: StepExecution, worker: Worker, matcher: Matcher, *, now: int) -> StepDispatched:
     """The event of a Step's hand-over that happens now."""
     # Whoever went straight to the sticky worker passed nobody over.
-    is_sticky = call.stage is not CallStage.SHARED
+    is_sticky = call.stage is not SHARED
     declined, declined_more = _declined(call, matcher) if call.declined or not is_sticky else ((), 0)
     return StepDispatched(
         step.step_execution_id,
@@ -31,7 +31,7 @@ def dispatched(call: Call, step: StepExecution, worker: Worker, matcher: Matcher
 
 def _declined(call: Call, matcher: Matcher) -> tuple[tuple[DeclinedOffer, ...], int]:
     """Offers that were declined, then workers passed over because their Hello lacks the name [ROUTE-5]."""
-    lacking = matcher.workers_lacking(call) if call.stage is CallStage.SHARED else ()
+    lacking = matcher.workers_lacking(call) if call.stage is SHARED else ()
     skipped = [
         DeclinedOffer(worker.worker_id, "UNKNOWN_STEP")
         for worker in lacking

@@ -8,9 +8,9 @@ from dexd.core.config import AVOID_MS, CANCEL_GRACE_MS, KernelConfig
 from dexd.core.deadlines import Deadlines
 from dexd.core.effects import AssignCall, CancelCall
 from dexd.core.flow.standing import priority_of
-from dexd.core.flow.state import RunState, StepExecution, StepPhase
+from dexd.core.flow.state import READY, RunState, StepExecution, StepPhase
 from dexd.core.ids import RunId, StepExecutionId, WorkerId
-from dexd.core.matching.calls import Call, CallKey, CallStage, next_rpc_token, step_of
+from dexd.core.matching.calls import ASSIGNED, HELD, SHARED, Call, CallKey, CallStage, next_rpc_token, step_of
 from dexd.core.matching.deadline_keys import DeadlineKey, HoldDue
 from dexd.core.matching.dispatch_record import dispatched
 from dexd.core.matching.freed_streams import FreedStreams
@@ -21,7 +21,7 @@ from dexd.core.matching.sessions import Stream, Worker
 from dexd.core.matching.snapshots import rpc_snapshot, step_snapshot
 from dexd.core.matching.tally import Tally
 from dexd.core.turn import Turn
-from dexd.core.values import FlowStatus, Method, Token
+from dexd.core.values import RPC, FlowStatus, Method, Token
 
 
 class Dispatcher:
@@ -62,12 +62,12 @@ class Dispatcher:
         if self.locks.held:
             self.locks.release_ended(key, run)
         if step is None:
-            if call is not None and (call.stage is not CallStage.HELD or call.asks):
+            if call is not None and (call.stage is not HELD or call.asks):
                 self._drop(turn, key, call, *_cancel_terms(run))
             else:  # the usual case: its delivery has ended, and with it everything that the call had
                 self.deadlines.disarm(key)
                 self.calls.pop(key, None)
-        elif step.phase is StepPhase.READY:
+        elif step.phase is READY:
             if call is None or not (call.is_queued or call.stage is CallStage.BLOCKED):
                 self._start_attempt(turn, key, call, run, step)
         elif step.phase is StepPhase.RUNNING:
@@ -114,7 +114,7 @@ class Dispatcher:
             self.cancel_delivery(turn, call, reason, grace_ms=grace_ms)
         if call.asks:
             self.locks.withdraw(call)
-        call.stage = CallStage.HELD
+        call.stage = HELD
         del self.calls[key]
 
     def _restore_delivery(self, turn: Turn, key: CallKey, run: RunState, step: StepExecution) -> None:
@@ -162,13 +162,13 @@ class Dispatcher:
            to the sticky wait [ROUTE-1, ROUTE-2].
         2. Otherwise the Flow type's queue, at once.
         """
-        call.stage = CallStage.HELD
+        call.stage = HELD
         worker = None if self.is_shutting_down else self.matcher.sticky_worker(call)
         if worker is None:
             self.place_shared(turn, call)
             return
         stream = None
-        if not worker.is_held(is_rpc=call.method is Method.RPC, now=turn.now):
+        if not worker.is_held(is_rpc=call.method is RPC, now=turn.now):
             stream = self.freed.take_for(worker, call) or self.matcher.take_idle_of(worker, call)
         if stream is not None:
             self.dispatch(turn, call, stream)
@@ -184,7 +184,7 @@ class Dispatcher:
 
     def place_shared(self, turn: Turn, call: Call) -> None:
         """Any worker of the Flow type may take it."""
-        call.stage = CallStage.SHARED
+        call.stage = SHARED
         stream = None if self.is_shutting_down else self.matcher.take_idle_for(call, now=turn.now)
         if stream is not None:
             self.dispatch(turn, call, stream)
@@ -209,7 +209,7 @@ class Dispatcher:
         if call.rpc is not None:
             deadline = min(deadline, call.rpc.command.expires_at)
         call.method_deadline = deadline
-        if call.stage is CallStage.SHARED:
+        if call.stage is SHARED:
             self.tally.shared += 1
         else:
             self.tally.sticky += 1
@@ -251,7 +251,7 @@ class Dispatcher:
 
     def attach(self, call: Call, stream: Stream) -> None:
         """The stream is busy with the call's current delivery."""
-        call.stage = CallStage.ASSIGNED
+        call.stage = ASSIGNED
         call.stream = stream
         call.is_accepted = False
         self.occupy(stream, call.token)
@@ -280,7 +280,7 @@ class Dispatcher:
     def end_delivery(self, call: Call) -> None:
         """The current delivery is settled or given up; its stream, if any, stays busy until the worker answers."""
         stage = call.stage
-        if stage is not CallStage.ASSIGNED and stage is not CallStage.DETACHED:
+        if stage is not ASSIGNED and stage is not CallStage.DETACHED:
             return
         calls = self.delivered[call.worker_id]
         del calls[call.key]

@@ -11,7 +11,7 @@ from dexd.core.matching.backlog import Backlog
 from dexd.core.matching.calls import Call, CallStage
 from dexd.core.matching.idle_workers import IdleWorkers
 from dexd.core.matching.sessions import Stream, Worker
-from dexd.core.values import Method
+from dexd.core.values import RPC
 
 
 class Matcher:
@@ -59,7 +59,7 @@ class Matcher:
         worker = self.workers.get(call.run.last_worker)
         if worker is None or not worker.has_streams or worker.worker_id in call.excluded:
             return None
-        if not worker.can_run(call.run.flow_type, call.name, is_rpc=call.method is Method.RPC):
+        if not worker.can_run(call.run.flow_type, call.name, is_rpc=call.method is RPC):
             return None
         return worker
 
@@ -70,7 +70,7 @@ class Matcher:
     def take_idle_for(self, call: Call, *, now: int) -> Stream | None:
         """[ROUTE-7] Take out an idle stream of the best worker on the Flow type's queue; see `IdleWorkers`."""
         queue = QueueName(call.run.flow_type)
-        workers = (self._idle_rpcs if call.method is Method.RPC else self._idle_steps).get(queue)
+        workers = (self._idle_rpcs if call.method is RPC else self._idle_steps).get(queue)
         best = None if workers is None else workers.best(call, now=now)
         return None if best is None else _taken(best, best.pick_idle(queue))
 

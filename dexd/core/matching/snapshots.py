@@ -7,12 +7,12 @@ from dexd.core.effects import CallSnapshot
 from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.flow.withholding import withheld_keys
 from dexd.core.matching.calls import Call
-from dexd.core.values import Method, Token
+from dexd.core.values import EXECUTE, Token
 
 
 def step_snapshot(run: RunState, step: StepExecution, token: Token) -> CallSnapshot:
     """A Step method's call; results and locals reach execute only [STEP-5, WAIT-11]."""
-    is_execute = step.method is Method.EXECUTE
+    is_execute = step.method is EXECUTE
     withheld, options = step.withheld, step.options
     return CallSnapshot(
         token,
