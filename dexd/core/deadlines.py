@@ -1,70 +1,88 @@
 """Everything that must happen at an instant, in one place: a heap of keyed deadlines."""
 
 import heapq
+from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
 _SLACK = 64
-"""Stale heap entries tolerated before a rebuild, beside one per live deadline; keeps re-arming O(log n) amortised."""
+"""Instants without a deadline tolerated in the heap before a rebuild, beside one per instant that has some; keeps arming
+O(log n) amortised.
+"""
 
 
 class Deadlines(Generic[Key]):
-    """At most one deadline per key. Due keys come out by instant, ties in the order in which they were armed."""
+    """At most one deadline per key. Due keys come out by instant, ties in the order in which they were armed.
 
-    __slots__ = ("_armed", "_heap", "_order")
+    Many deadlines share an instant, because all that is decided in one turn counts from the same one. So the heap is of
+    instants, and what is armed and disarmed in between, as nearly everything is, hardly ever touches it.
+    """
+
+    __slots__ = ("_armed", "_due", "_instants")
 
     def __init__(self) -> None:
-        self._armed: dict[Key, tuple[int, int]] = {}
-        self._heap: list[tuple[int, int, Key]] = []
-        self._order = 0
+        self._armed: dict[Key, int] = {}
+        self._due: dict[int, OrderedDict[Key, None]] = {}
+        """By instant, in the order of arming; no instant without a key."""
+        self._instants: list[int] = []
+        """A heap that has every instant of `_due`."""
 
     def arm(self, key: Key, at: int) -> None:
         """Set or move the key's deadline."""
         current = self._armed.get(key)
-        if current is not None and current[0] == at:
+        if current == at:
             return
-        self._order += 1
-        self._armed[key] = (at, self._order)
-        heapq.heappush(self._heap, (at, self._order, key))
-        if len(self._heap) > 2 * len(self._armed) + _SLACK:
-            self._heap = [(at, order, key) for key, (at, order) in self._armed.items()]
-            heapq.heapify(self._heap)
+        if current is not None:
+            self._remove(key, current)
+        self._armed[key] = at
+        keys = self._due.get(at)
+        if keys is None:
+            keys = self._due[at] = OrderedDict()
+            heapq.heappush(self._instants, at)
+            if len(self._instants) > 2 * len(self._due) + _SLACK:
+                self._instants = list(self._due)
+                heapq.heapify(self._instants)
+        keys[key] = None
 
     def disarm(self, key: Key) -> None:
         """Forget the key's deadline, if it has one."""
-        self._armed.pop(key, None)
+        at = self._armed.pop(key, None)
+        if at is not None:
+            self._remove(key, at)
 
     def armed_at(self, key: Key) -> int | None:
         """The key's deadline, or None."""
-        current = self._armed.get(key)
-        return None if current is None else current[0]
+        return self._armed.get(key)
 
     def next_at(self) -> int | None:
         """The earliest deadline, or None."""
-        self._drop_stale()
-        return self._heap[0][0] if self._heap else None
+        instants = self._instants
+        while instants and instants[0] not in self._due:
+            heapq.heappop(instants)
+        return instants[0] if instants else None
 
     def pop_due(self, now: int) -> Key | None:
         """Take the earliest key whose deadline is at or before `now`, or None."""
-        if not self._heap or self._heap[0][0] > now:
-            # Nothing is due, be the earliest entry stale or not; this is the usual case and must cost next to nothing.
+        if not self._instants or self._instants[0] > now:
+            # Nothing is due, be the earliest instant in use or not; the usual case, which must cost next to nothing.
             return None
-        self._drop_stale()
-        if not self._heap or self._heap[0][0] > now:
+        at = self.next_at()
+        if at is None or at > now:
             return None
-        key = heapq.heappop(self._heap)[2]
+        keys = self._due[at]
+        key, _ = keys.popitem(last=False)
+        if not keys:
+            del self._due[at]
         del self._armed[key]
         return key
 
     def __len__(self) -> int:
         return len(self._armed)
 
-    def _drop_stale(self) -> None:
-        heap = self._heap
-        while heap:
-            at, order, key = heap[0]
-            if self._armed.get(key) == (at, order):
-                return
-            heapq.heappop(heap)
+    def _remove(self, key: Key, at: int) -> None:
+        keys = self._due[at]
+        del keys[key]
+        if not keys:
+            del self._due[at]

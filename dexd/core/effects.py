@@ -4,7 +4,7 @@ A lost effect is re-derived from state: an assignment by redelivery, an acknowle
 session effect by the session's end.
 """
 
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 import msgspec
 
@@ -138,6 +138,7 @@ class SendPing(msgspec.Struct, frozen=True, gc=False):
     nonce: int
 
 
+@final
 class AnswerRpc(msgspec.Struct, frozen=True, gc=False):
     """Answer the caller of an RPC with its output, or the refusal."""
 
@@ -145,6 +146,7 @@ class AnswerRpc(msgspec.Struct, frozen=True, gc=False):
     answer: bytes | Rejection
 
 
+@final
 class SubmitCommand(msgspec.Struct, frozen=True, gc=False):
     """Hand a command to the kernel: what one run owes another, which may only happen once it is committed [ARCH-14].
 
@@ -154,6 +156,7 @@ class SubmitCommand(msgspec.Struct, frozen=True, gc=False):
     command: RunCommand
 
 
+@final
 class TravelTarget(msgspec.Struct, frozen=True, gc=False):
     """Take a batch job's target back in time, which the shell prepares from the log; it submits NoteTarget then.
 

@@ -215,7 +215,7 @@ def _worker_faults(kernel: Kernel, worker: Worker) -> Iterator[str]:
             is_listed = worker.worker_id in kernel.dispatcher.matcher.idle_worker_ids(queue, is_rpc=is_rpc)
             # One that can take nothing is left out until it frees a slot or its pause ends.
             may_be_listed = queue != worker.own_queue
-            must_be_listed = may_be_listed and not (worker.is_full or worker.hold_ms)
+            must_be_listed = may_be_listed and not (worker.is_full() or worker.hold_ms)
             if (is_listed and not may_be_listed) or (must_be_listed and not is_listed):
                 yield f"queue {queue!r}: listed as having idle streams is {is_listed}"
 

@@ -191,11 +191,11 @@ class Turn:
         changes = self.waits.get(run.run_id)
         if changes is None:
             changes = self.waits[run.run_id] = WaitChanges(run)
-        if isinstance(event, WaitForCompleted | TimerFired | TimerSkipped | SubFlowClosed):
-            changes.steps[event.step_execution_id] = None
-        if isinstance(event, ChannelPublished):
+        if type(event) in _OF_ONE_WAIT:
+            changes.steps[event.step_execution_id] = None  # type: ignore[union-attr]  # the table says so
+        if type(event) is ChannelPublished:
             changes.channels[event.channel] = None
-        elif isinstance(event, WaitForCompleted | ExecuteCompleted | RpcCompleted):
+        elif type(event) is ExecuteCompleted or type(event) is WaitForCompleted or type(event) is RpcCompleted:
             for _, channel, _ in event.messages:
                 changes.channels[channel] = None
 
@@ -205,9 +205,8 @@ def age_of(step: StepExecution) -> int:
     return step.ready_version if step.wait is None else step.wait_version
 
 
-_WAIT_CHANGING = frozenset(
-    (WaitForCompleted, TimerFired, TimerSkipped, SubFlowClosed, ChannelPublished, ExecuteCompleted, RpcCompleted)
-)
+_OF_ONE_WAIT = frozenset((WaitForCompleted, TimerFired, TimerSkipped, SubFlowClosed))
+_WAIT_CHANGING = _OF_ONE_WAIT | {ExecuteCompleted, RpcCompleted, ChannelPublished}
 
 _TOUCHING = frozenset(
     event_type

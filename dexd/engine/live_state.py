@@ -225,7 +225,7 @@ class LiveState:
         batch.record(events)
         if outcome.stream_events:
             self._collect_streams(outcome.stream_events)
-        if not self.parking.is_empty:
+        if not self.parking.is_empty():
             self.parking.moved(events, batch)
             self._keep_for_word(outcome)
         parts_of = self._waits.parts_of

@@ -69,7 +69,6 @@ class ParkingLot:
         for run in kernel.runs.values():
             self._residents.add(run)
 
-    @property
     def is_empty(self) -> bool:
         """Whether nothing is parked, so that nobody needs to look here."""
         return not self.parked and not self._marked

@@ -79,13 +79,13 @@ class Performer:
         """Carry out effects in order; what belongs to one session goes out in one piece."""
         by_session: dict[SessionId, list[SessionEffect]] = {}
         for effect in effects:
-            if isinstance(effect, AnswerRpc):
+            if type(effect) is AnswerRpc:
                 self.answer_rpc(effect.caller, effect.answer)
                 continue
-            if isinstance(effect, SubmitCommand):
+            if type(effect) is SubmitCommand:
                 self._submit(effect.command)
                 continue
-            if isinstance(effect, TravelTarget):
+            if type(effect) is TravelTarget:
                 self._travel(effect.reach)
                 continue
             of_session = by_session.get(effect.session)

@@ -36,7 +36,7 @@ def _best(kernel: Kernel, step: str, now: int) -> Worker | None:
         and worker.can_run(FLOW_TYPE, step, is_rpc=False)
         and not worker.is_held(is_rpc=False, now=now)
     ]
-    return min(may_have_it, key=lambda worker: (worker.load, worker.idle_since, worker.worker_id), default=None)
+    return min(may_have_it, key=lambda worker: (worker.load(), worker.idle_since, worker.worker_id), default=None)
 
 
 @given_any(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(STEPS)), min_size=1, max_size=6), happenings)

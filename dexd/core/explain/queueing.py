@@ -35,7 +35,7 @@ def worker_blocker(
     """NO_WORKER when nobody who is connected could run the Step, WORKERS_BUSY when somebody could."""
     workers = dispatcher.matcher.workers.values()
     named = [worker for worker in workers if run.flow_type in worker.capabilities]
-    serving = [worker for worker in named if worker.has_streams]
+    serving = [worker for worker in named if worker.has_streams()]
     capable = [
         worker
         for worker in serving
@@ -59,7 +59,7 @@ def worker_blocker(
 def has_worker(run: RunState, step: StepExecution, dispatcher: Dispatcher) -> bool:
     """Whether a connected worker could run the Step."""
     return any(
-        worker.has_streams and worker.can_run(run.flow_type, step.step_type, is_rpc=False)
+        worker.has_streams() and worker.can_run(run.flow_type, step.step_type, is_rpc=False)
         for worker in dispatcher.matcher.workers.values()
     )
 

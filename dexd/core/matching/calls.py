@@ -74,8 +74,12 @@ class Pulse(msgspec.Struct, eq=False, gc=False):
     """The newest value, when it is not in the log."""
 
 
-class Call(msgspec.Struct, eq=False, gc=False):
-    """One Step method or RPC that wants a worker or has one."""
+@dataclass(slots=True, eq=False)
+class Call:
+    """One Step method or RPC that wants a worker or has one.
+
+    No msgspec struct: it is written to all the time, and setting a field of a struct costs several times as much.
+    """
 
     key: CallKey
     """Key of the call and of its deadline."""
@@ -98,11 +102,11 @@ class Call(msgspec.Struct, eq=False, gc=False):
     """When the dispatch began; waiting time and dispatch wait count from here."""
     dispatch_deadline: int = 0
     sticky_until: int = 0
-    excluded: dict[WorkerId, str] = {}
+    excluded: dict[WorkerId, str] = field(default_factory=dict)
     """Workers that this dispatch must not be offered to again, and why [ROUTE-5]."""
     avoid_until: int = 0
     """Until then a worker that did not accept the call in time is kept out, so that others come first [DELIV-3]."""
-    declined: list[DeclinedOffer] = []
+    declined: list[DeclinedOffer] = field(default_factory=list)
     declined_more: int = 0
     stream: Stream | None = None
     worker_id: WorkerId = NOBODY
@@ -124,7 +128,6 @@ class Call(msgspec.Struct, eq=False, gc=False):
         """What its token names beside the run."""
         return self.key[1]
 
-    @property
     def has_options(self) -> bool:
         """Whether it may want locks at all; false for most Steps."""
         return self.step is None or self.step.options is not None

@@ -152,15 +152,17 @@ class Deliveries:
         if session.orphans and command.token in session.orphans:
             session.orphans.discard(command.token)
             call = None
-        accepted, reason = True, ""
+        accepted, reason, token = True, "", command.token
         if call is None:
-            accepted, reason = self._refuse(turn, session.worker.worker_id, command.token, run)
+            accepted, reason = self._refuse(turn, session.worker.worker_id, token, run)
         else:
+            # Equal to that of the command, and the very object that its stream has: that is quicker to compare.
+            token = call.token or token
             self._dispatcher.end_delivery(call)
-        self._free(session, command.stream, command.token)
+        self._free(session, command.stream, token)
         if session.worker.hold_ms:
             self._clear_hold(turn, session.worker)
-        turn.perform(AcknowledgeResult(session.session_id, command.stream, command.token, accepted, reason))
+        turn.perform(AcknowledgeResult(session.session_id, command.stream, token, accepted, reason))
         return call
 
     def _refuse(self, turn: Turn, worker_id: WorkerId, token: Token, run: RunState | None) -> tuple[bool, str]:
@@ -273,7 +275,7 @@ class Deliveries:
         """Name what is missing: the Flow type, the Step type or RPC, or capacity [ROUTE-4, ROUTE-5]."""
         workers = self._dispatcher.matcher.workers.values()
         flow_type = call.run.flow_type
-        serving = [worker for worker in workers if flow_type in worker.capabilities and worker.has_streams]
+        serving = [worker for worker in workers if flow_type in worker.capabilities and worker.has_streams()]
         what = f"RPC {call.name!r}" if call.rpc is not None else f"Step {call.name!r}"
         waited = f"{call.dispatch_deadline - call.enqueued_at} ms"
         if not serving:

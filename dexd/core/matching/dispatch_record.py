@@ -35,7 +35,7 @@ def _declined(call: Call, matcher: Matcher) -> tuple[tuple[DeclinedOffer, ...], 
     skipped = [
         DeclinedOffer(worker.worker_id, "UNKNOWN_STEP")
         for worker in lacking
-        if worker.has_streams and worker.worker_id not in call.excluded
+        if worker.has_streams() and worker.worker_id not in call.excluded
     ]
     if not (skipped or call.declined):
         return (), 0

@@ -143,13 +143,13 @@ class Dispatcher:
             call.avoid(avoided, until=turn.now + AVOID_MS)
         if not call.asks:  # a Step whose turn for its locks has come keeps its place [LOCK-3]
             self.matcher.new_ticket(call)
-        if call.has_options and not self.locks.admit(call):
+        if call.has_options() and not self.locks.admit(call):
             return
         self.place(turn, call)
 
     def place_again(self, turn: Turn, call: Call) -> None:
         """Look on after an offer was declined; the locks that came with it are free again [LOCK-2]."""
-        if call.has_options:
+        if call.has_options():
             self.locks.release_ended(call.key, call.run)
             is_next = self.locks.admit(call)
             assert is_next, "it was the next one for its locks, and has kept its place in line [LOCK-3]"

@@ -32,7 +32,7 @@ class FreedStreams:
             return
         worker = stream.session.worker
         stream.token = None
-        if worker.is_full:
+        if worker.is_full():
             self.eased[worker.worker_id] = worker
         worker.busy -= 1
         if worker.busy < worker.ranked_busy:

@@ -40,7 +40,7 @@ class IdleWorkers:
     def add(self, worker: Worker) -> None:
         """It has an idle stream here. Needed again when it got freer, and harmless at any time."""
         rank = self._ranks.get(worker.worker_id)
-        if rank is None or rank[4] is not worker or worker.load < rank[0]:
+        if rank is None or rank[4] is not worker or worker.load() < rank[0]:
             if len(self._heap) >= self._heap_max:
                 self._rebuild()
             heappush(self._heap, self._rank(worker))
@@ -62,7 +62,7 @@ class IdleWorkers:
                 heappop(heap)
                 del self._ranks[worker.worker_id]
                 worker.ranked_busy = NOT_RANKED
-            elif rank[0] != worker.load or rank[1] != worker.idle_since:
+            elif rank[0] != worker.load() or rank[1] != worker.idle_since:
                 heapreplace(heap, self._rank(worker))
             elif worker.worker_id in call.excluded or not worker.can_run(
                 call.run.flow_type, call.name, is_rpc=self._is_rpc
@@ -83,7 +83,7 @@ class IdleWorkers:
     def _rank(self, worker: Worker) -> Rank:
         """Enter its true rank, in place of any other."""
         self._number += 1
-        rank = (worker.load, worker.idle_since, worker.worker_id, self._number, worker)
+        rank = (worker.load(), worker.idle_since, worker.worker_id, self._number, worker)
         self._ranks[worker.worker_id] = rank
         worker.ranked_busy = max(worker.ranked_busy, worker.busy)
         return rank

@@ -57,7 +57,7 @@ class Matcher:
     def sticky_worker(self, call: Call) -> Worker | None:
         """[ROUTE-1] The worker that last served the Flow, if it is connected and this dispatch may go to it."""
         worker = self.workers.get(call.run.last_worker)
-        if worker is None or not worker.has_streams or worker.worker_id in call.excluded:
+        if worker is None or not worker.has_streams() or worker.worker_id in call.excluded:
             return None
         if not worker.can_run(call.run.flow_type, call.name, is_rpc=call.method is RPC):
             return None

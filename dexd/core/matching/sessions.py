@@ -81,7 +81,6 @@ class Worker:
     def __post_init__(self) -> None:
         self.own_queue = QueueName(self.worker_id)
 
-    @property
     def has_streams(self) -> bool:
         """Whether it is connected and takes calls."""
         if self.is_drained:
@@ -109,12 +108,10 @@ class Worker:
             return False
         return name in (capability.rpc_names if is_rpc else capability.step_types)
 
-    @property
     def load(self) -> float:
         """Share of its limit that is busy."""
         return self.busy / self.max_concurrent_tasks
 
-    @property
     def is_full(self) -> bool:
         """Whether by its own numbers it can start no Step; whether it can is its word, not ours."""
         return self.busy >= self.max_concurrent_tasks - self.reserved_rpc_tasks

@@ -204,7 +204,7 @@ class Workforce:
         return detached
 
     def _release_if_gone(self, turn: Turn, worker: Worker) -> None:
-        if not worker.has_streams:
+        if not worker.has_streams():
             self._dispatcher.release_sticky(turn, worker.worker_id)
         if not worker.sessions:
             self._dispatcher.matcher.workers.pop(worker.worker_id, None)
