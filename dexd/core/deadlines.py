@@ -8,8 +8,9 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 
 _SLACK = 64
-"""Instants without a deadline tolerated in the heap before a rebuild, beside one per instant that has some; keeps arming
-O(log n) amortised.
+"""Instants without a deadline tolerated in the heap before a rebuild, beside one per instant that has some.
+
+Keeps arming O(log n) amortised.
 """
 
 

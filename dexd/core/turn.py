@@ -23,7 +23,7 @@ from dexd.core.events import (
     TimerSkipRequested,
     WaitForCompleted,
 )
-from dexd.core.flow.evolve import evolve
+from dexd.core.flow.evolve import FOLDS, evolve
 from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.ids import TIMEOUT_HANDLER_ID, RunId, StepExecutionId, StreamId
 from dexd.core.outcome import Outcome, RecordedEvent, RecordedStreamEvent, Reply
@@ -95,17 +95,15 @@ class Turn:
         """Record and fold one event."""
         kind = type(event)
         if kind is FlowClosed:
-            self.closed.append(run)
-            for step_execution_id in run.steps:
-                self.touch(run, step_execution_id)
-            if run.timeout_at:
-                self.touch(run, TIMEOUT_HANDLER_ID)
+            self._note_closed(run)
         version = run.version + 1
         if version >= self._long_from or run.config is not None:
             self.long[run.run_id] = run
-        recorded = RecordedEvent(run.stream_id, version, self.now, event)
-        self._events.append(recorded)
-        evolve(run, recorded)
+        now = self.now
+        self._events.append(RecordedEvent(run.stream_id, version, now, event))
+        # What `evolve` does, without a call more: this runs with every event.
+        FOLDS[kind](run, event, now)
+        run.version = version
         is_touching, is_wait_changing = _CONSEQUENCES[kind]
         if is_touching:
             self.touched[run.chain_id, event.step_execution_id] = run  # type: ignore[union-attr]  # the table says so
@@ -181,6 +179,14 @@ class Turn:
         """What comes from now on follows an ASYNC result of that chain [DUR-2]; not if anything else came before."""
         if not self._events:
             self._early = chain_id
+
+    def _note_closed(self, run: RunState) -> None:
+        """Nothing of the run goes on."""
+        self.closed.append(run)
+        for step_execution_id in run.steps:
+            self.touch(run, step_execution_id)
+        if run.timeout_at:
+            self.touch(run, TIMEOUT_HANDLER_ID)
 
     def _note_waits(self, run: RunState, event: Event) -> None:
         """Note what may be satisfied now.

@@ -228,14 +228,15 @@ class LiveState:
         if not self.parking.is_empty():
             self.parking.moved(events, batch)
             self._keep_for_word(outcome)
-        parts_of = self._waits.parts_of
+        parts_of, waking, snapshot_every = self._waits.parts_of, self._timers.streams, self._snapshot_every
         for recorded in events:
-            kind = type(recorded.event)
-            if kind in _FOLLOWED or parts_of or (kind is StepDispatched and self._timers.has_rows(recorded.stream_id)):
+            event = recorded.event
+            kind = type(event)
+            if kind in _FOLLOWED or parts_of or (kind is StepDispatched and recorded.stream_id in waking):
                 self._follow(recorded)
-            if kind in _INDEXING and recorded.event.indexed:  # type: ignore[union-attr]  # the table says so
+            if kind in _INDEXING and event.indexed:  # type: ignore[union-attr]  # the table says so
                 self._index(recorded)
-            if not recorded.version % self._snapshot_every:
+            if not recorded.version % snapshot_every:
                 batch.note_snapshot(self.runs.of_stream(recorded.stream_id))
 
     def _collect_streams(self, events: Sequence[RecordedStreamEvent]) -> None:

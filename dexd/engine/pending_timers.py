@@ -3,7 +3,7 @@
 Only Step executions that wake up by themselves have a row, so a Step without Timer and retry costs nothing.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from dexd.core.flow.state import RunState
 from dexd.core.flow.wakeups import wake_ups, wakes_at
@@ -32,9 +32,10 @@ class PendingTimers:
         """The run has left memory; its rows stay in the log."""
         self._rows.pop(stream_id, None)
 
-    def has_rows(self, stream_id: int) -> bool:
-        """Whether anything of the run wakes up by itself."""
-        return stream_id in self._rows
+    @property
+    def streams(self) -> Container[int]:
+        """Streams of runs of which anything wakes up by itself."""
+        return self._rows
 
     def run_started(self, run: RunState, batch: OpenBatch) -> None:
         """A run began that waits before its start Step, has a limited time, or takes over from another one."""

@@ -58,7 +58,7 @@ def evolve(state: RunState | None, recorded: RecordedEvent) -> RunState:
             raise TypeError(f"a run begins with FlowStarted, not {type(event).__name__}")
         state = _begin(event, recorded)
     else:
-        _FOLDS[type(event)](state, event, recorded.at)
+        FOLDS[type(event)](state, event, recorded.at)
     state.version = recorded.version
     return state
 
@@ -364,7 +364,7 @@ def _refuse(state: RunState, event: e.FlowStarted, at: int) -> None:
     raise TypeError(f"run {state.run_id} has begun already")
 
 
-_FOLDS: dict[type[e.Event], Callable[[RunState, Any, int], None]] = {
+FOLDS: dict[type[e.Event], Callable[[RunState, Any, int], None]] = {
     e.FlowStarted: _refuse,
     e.StepScheduled: _step_scheduled,
     e.StepDispatched: _step_dispatched,
