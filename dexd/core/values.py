@@ -7,7 +7,6 @@ server.
 """
 
 from enum import IntEnum
-from typing import Final
 
 import msgspec
 
@@ -47,14 +46,6 @@ class Method(IntEnum):
     RPC = 2
 
 
-WAIT_FOR: Final = Method.WAIT_FOR
-EXECUTE: Final = Method.EXECUTE
-RPC: Final = Method.RPC
-"""Members under names of their own: in Python 3.11 asking an enumeration for one costs as much as a call of a function,
-and these are asked for several times with every Step.
-"""
-
-
 class WaitKind(IntEnum):
     """How the conditions of a Wait combine [WAIT-1]."""
 
@@ -81,12 +72,6 @@ class DecisionKind(IntEnum):
     FORCE_FAIL = 3
     DEAD_END = 4
     FORCE_COMPLETE_IF_CHANNELS_EMPTY = 5
-
-
-GO_TO: Final = DecisionKind.GO_TO
-GRACEFUL_COMPLETE: Final = DecisionKind.GRACEFUL_COMPLETE
-FORCE_COMPLETE_IF_CHANNELS_EMPTY: Final = DecisionKind.FORCE_COMPLETE_IF_CHANNELS_EMPTY
-"""At hand for what runs with every Step, see `Method`."""
 
 
 class WaitForFailurePolicy(IntEnum):

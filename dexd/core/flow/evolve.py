@@ -34,11 +34,9 @@ from dexd.core.flow.state import RUNNING, RunState, StepExecution, StepPhase
 from dexd.core.flow.sub_flow_folds import install_sub_flows, show_sub_flows, sub_flow_closed, sub_flow_started
 from dexd.core.flow.withholding import lend, take_back
 from dexd.core.ids import TIMEOUT_HANDLER_ID
+from dexd.core.members import EXECUTE, GRACEFUL_COMPLETE, WAIT_FOR
 from dexd.core.outcome import RecordedEvent
 from dexd.core.values import (
-    EXECUTE,
-    GRACEFUL_COMPLETE,
-    WAIT_FOR,
     Completion,
     ConditionResult,
     FlowStatus,

@@ -8,15 +8,8 @@ from dexd.core.flow.canceling import decide_cancel
 from dexd.core.flow.closing import decide_close, decide_fail
 from dexd.core.flow.scheduling import decide_schedule
 from dexd.core.flow.state import RunState, StepExecution
-from dexd.core.values import (
-    FORCE_COMPLETE_IF_CHANNELS_EMPTY,
-    GO_TO,
-    Decision,
-    DecisionKind,
-    FlowErrorType,
-    FlowStatus,
-    Response,
-)
+from dexd.core.members import FORCE_COMPLETE_IF_CHANNELS_EMPTY, GO_TO
+from dexd.core.values import Decision, DecisionKind, FlowErrorType, FlowStatus, Response
 
 _CLOSE_AT_ONCE = frozenset(
     (DecisionKind.FORCE_COMPLETE, DecisionKind.FORCE_FAIL, DecisionKind.FORCE_COMPLETE_IF_CHANNELS_EMPTY)

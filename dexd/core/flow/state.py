@@ -43,7 +43,7 @@ class StepPhase(IntEnum):
 
 READY: Final = StepPhase.READY
 RUNNING: Final = StepPhase.RUNNING
-"""At hand for what runs with every Step, see `values.Method`."""
+"""At hand for what runs with every Step, see `members`."""
 
 
 class StepExecution(msgspec.Struct, array_like=True, gc=False):

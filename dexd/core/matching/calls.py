@@ -37,7 +37,7 @@ class CallStage(IntEnum):
 HELD: Final = CallStage.HELD
 SHARED: Final = CallStage.SHARED
 ASSIGNED: Final = CallStage.ASSIGNED
-"""At hand for what runs with every Step, see `values.Method`."""
+"""At hand for what runs with every Step, see `members`."""
 
 NOBODY = WorkerId("")
 

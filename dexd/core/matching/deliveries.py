@@ -21,9 +21,10 @@ from dexd.core.matching.fetches import part_for
 from dexd.core.matching.heartbeats import take_unlogged
 from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.matching.sessions import Session, Worker
+from dexd.core.members import WAIT_FOR
 from dexd.core.sub_flow_desk import SubFlowDesk
 from dexd.core.turn import Turn
-from dexd.core.values import WAIT_FOR, Failure, Method, StepDurability, Token
+from dexd.core.values import Failure, Method, StepDurability, Token
 
 NO_CAPACITY = "NO_CAPACITY"
 DRAINING = "DRAINING"

@@ -20,8 +20,9 @@ from dexd.core.matching.matcher import Matcher
 from dexd.core.matching.sessions import Stream, Worker
 from dexd.core.matching.snapshots import rpc_snapshot, step_snapshot
 from dexd.core.matching.tally import Tally
+from dexd.core.members import RPC
 from dexd.core.turn import Turn
-from dexd.core.values import RPC, FlowStatus, Method, Token
+from dexd.core.values import FlowStatus, Method, Token
 
 
 class Dispatcher:

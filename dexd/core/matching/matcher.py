@@ -11,7 +11,7 @@ from dexd.core.matching.backlog import Backlog
 from dexd.core.matching.calls import Call, CallStage
 from dexd.core.matching.idle_workers import IdleWorkers
 from dexd.core.matching.sessions import Stream, Worker
-from dexd.core.values import RPC
+from dexd.core.members import RPC
 
 
 class Matcher:

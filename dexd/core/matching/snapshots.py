@@ -7,7 +7,8 @@ from dexd.core.effects import CallSnapshot
 from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.flow.withholding import withheld_keys
 from dexd.core.matching.calls import Call
-from dexd.core.values import EXECUTE, Token
+from dexd.core.members import EXECUTE
+from dexd.core.values import Token
 
 
 def step_snapshot(run: RunState, step: StepExecution, token: Token) -> CallSnapshot:

@@ -1,0 +1,17 @@
+"""Members of enumerations under names of their own.
+
+In Python 3.11 asking an enumeration for a member costs as much as a call of a function. These are asked for several
+times with every Step; those of StepPhase and CallStage stand beside their enumerations.
+"""
+
+from typing import Final
+
+from dexd.core.values import DecisionKind, Method
+
+WAIT_FOR: Final = Method.WAIT_FOR
+EXECUTE: Final = Method.EXECUTE
+RPC: Final = Method.RPC
+
+GO_TO: Final = DecisionKind.GO_TO
+GRACEFUL_COMPLETE: Final = DecisionKind.GRACEFUL_COMPLETE
+FORCE_COMPLETE_IF_CHANNELS_EMPTY: Final = DecisionKind.FORCE_COMPLETE_IF_CHANNELS_EMPTY
