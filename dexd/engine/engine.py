@@ -432,6 +432,7 @@ class Engine:
             if len(batch.events) >= events_max:
                 return
             live.wake_parked(now=now)
+        live.fire_due(now=now)
         was_serving = live.kernel.is_serving
         live.expect(mailbox.waiting(DRAIN_COMMANDS_MAX))
         for _ in range(min(len(mailbox), DRAIN_COMMANDS_MAX)):

@@ -192,6 +192,16 @@ class LiveState:
         is_last = following is None or following > now
         self._collect(self.kernel.fire_due(until=now if is_last else due[-1].at, now=now))
 
+    def fire_due(self, *, now: int) -> None:
+        """Do what is due before any command is looked at, which does so itself but may want to know what came of it.
+
+        A schedule that is overdue, because the machine slept, asks for its fires now, and a deletion that comes first
+        thing afterwards finds them decided [SCHED-12].
+        """
+        at = self.kernel.next_deadline()
+        if at is not None and at <= now:
+            self._collect(self.kernel.fire_due(until=now, now=now))
+
     # ---- runs that come and go [ARCH-11] ----
 
     def came_back(self, run: RunState) -> None:
