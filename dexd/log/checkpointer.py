@@ -56,15 +56,15 @@ class Checkpointer:
             self._patience_bytes = WAL_BYTES_PATIENT
         elif wal_bytes > self._patience_bytes:
             self._patience_bytes = wal_bytes * 3 // 2
-            self._run(queries.CHECKPOINT_PATIENTLY)
+            self._run(queries.transactions.CHECKPOINT_PATIENTLY)
         elif wal_bytes > self._due_bytes:
             self._due_bytes = wal_bytes + STEP_BYTES
-            self._run(queries.CHECKPOINT)
+            self._run(queries.transactions.CHECKPOINT)
 
     def checkpoint(self) -> None:
         """Copy what there is, as far as readers allow it without waiting."""
         if not self._is_complete:
-            self._run(queries.CHECKPOINT)
+            self._run(queries.transactions.CHECKPOINT)
 
     def _run(self, statement: str) -> None:
         _, wal_frames, copied_frames = self._connection.execute(statement).fetchone()

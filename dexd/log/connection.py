@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from dexd.log.errors import LogDamagedError, LogUnavailableError
-from dexd.log.queries import DRAW_SIGNING_KEY, SIGNING_KEY
+from dexd.log.queries.search import DRAW_SIGNING_KEY, SIGNING_KEY
 from dexd.log.schema import check_header, known_migrations, migrate
 from dexd.log.sqlite_errors import reading_error
 

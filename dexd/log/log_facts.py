@@ -74,6 +74,6 @@ def server_pid(data_dir: Path) -> int:
 
 
 def _counts(connection: sqlite3.Connection) -> Mapping[str, int]:
-    cursor = connection.execute(queries.COUNTS)
+    cursor = connection.execute(queries.whole_log.COUNTS)
     (row,) = cursor.fetchall()
     return dict(zip((column[0] for column in cursor.description), row, strict=True))

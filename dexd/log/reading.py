@@ -116,20 +116,20 @@ class SqlitePages:
             "limit": limit,
             "bytes_max": HISTORY_PAGE_BYTES_MAX,
         }
-        page = [StoredEvent(*row) for row in await self._rows(queries.READ_HISTORY_PAGE, parameters)]
+        page = [StoredEvent(*row) for row in await self._rows(queries.events.READ_HISTORY_PAGE, parameters)]
         if not page:
-            [(is_retained,)] = await self._rows(queries.IS_RETAINED, (stream_id,))
+            [(is_retained,)] = await self._rows(queries.runs.IS_RETAINED, (stream_id,))
             return page if is_retained else None
         return page
 
     async def closed_runs(self, until: int, after: tuple[int, int], limit: int) -> Sequence[RunRow]:
-        return [RunRow(*row) for row in await self._rows(queries.CLOSED_RUNS, (until, *after, limit))]
+        return [RunRow(*row) for row in await self._rows(queries.runs.CLOSED_RUNS, (until, *after, limit))]
 
     async def closed_streams(self, until: int, after: tuple[int, int], limit: int) -> Sequence[StreamRow]:
-        return [stream_row(row) for row in await self._rows(queries.CLOSED_STREAMS, (until, *after, limit))]
+        return [stream_row(row) for row in await self._rows(queries.streams.CLOSED_STREAMS, (until, *after, limit))]
 
     async def has_expired_ordinals(self, until: int) -> bool:
-        [(has_some,)] = await self._rows(queries.HAS_EXPIRED_ORDINALS, (until,))
+        [(has_some,)] = await self._rows(queries.removals.HAS_EXPIRED_ORDINALS, (until,))
         return bool(has_some)
 
     async def search(self, query: CheckedQuery, after: Position | None, limit: int, is_over: IsOver) -> FoundPage:
@@ -142,10 +142,10 @@ class SqlitePages:
         return await self._in_thread(lambda log: log.matching(query, is_over))
 
     async def chain_streams(self, chain_id: str) -> Sequence[int]:
-        return [stream_id for (stream_id,) in await self._rows(queries.CHAIN_STREAMS, {"chain_id": chain_id})]
+        return [stream_id for (stream_id,) in await self._rows(queries.runs.CHAIN_STREAMS, {"chain_id": chain_id})]
 
     async def run_rows(self, flow_id: str) -> Sequence[RunRow]:
-        return [RunRow(*row) for row in await self._rows(queries.RUN_ROWS, (flow_id,))]
+        return [RunRow(*row) for row in await self._rows(queries.runs.RUN_ROWS, (flow_id,))]
 
     async def __aenter__(self) -> Self:
         await self.open()

@@ -57,7 +57,7 @@ def matching(connection: sqlite3.Connection, query: CheckedQuery, is_over: IsOve
 def index_rows(connection: sqlite3.Connection, stream_id: int) -> list[IndexRow]:
     """See EventLog.index_rows."""
     values: dict[tuple[str, bool], list[str | int | float]] = {}
-    for key, value, is_text, _ in connection.execute(queries.INDEX_ROWS, {"stream_id": stream_id}):
+    for key, value, is_text, _ in connection.execute(queries.search.INDEX_ROWS, {"stream_id": stream_id}):
         values.setdefault((key, bool(is_text)), []).append(value)
     return [IndexRow(stream_id, key, tuple(found), is_text) for (key, is_text), found in values.items()]
 
@@ -69,7 +69,7 @@ def _rows(connection: sqlite3.Connection, statement: Sql) -> list[Any]:
 def _found_run(connection: sqlite3.Connection, position: Position) -> FoundRun:
     stream_id = position[-1]
     assert isinstance(stream_id, int)
-    row = connection.execute(queries.FOUND_RUN, (stream_id,)).fetchone()
+    row = connection.execute(queries.search.FOUND_RUN, (stream_id,)).fetchone()
     listed = ListedRun(RunRow(*row[:_RUN_COLUMNS]), *row[_RUN_COLUMNS:])
     indexed = [entry for entry in index_rows(connection, stream_id) if entry.key not in STEP_KEYS.values()]
     return FoundRun(listed, indexed, position)
@@ -80,12 +80,12 @@ def _one_state(connection: sqlite3.Connection, is_over: IsOver) -> Iterator[None
     """Read in one transaction, and give up when it is over."""
     connection.set_progress_handler(is_over, STEPS_BETWEEN_LOOKS)
     try:
-        connection.execute(queries.BEGIN_READING)
+        connection.execute(queries.transactions.BEGIN_READING)
         try:
             yield
         finally:
             connection.set_progress_handler(None, 0)
-            connection.execute(queries.COMMIT)
+            connection.execute(queries.transactions.COMMIT)
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
             raise QueryTooSlowError("the search took too long") from error

@@ -50,7 +50,7 @@ def matching(query: CheckedQuery) -> Sql:
     columns = ", ".join(f"{value.text} AS v{i}" for i, value in enumerate(values))
     selected = tuple(parameter for value in values for parameter in value.parameters)
     return Sql(
-        f"{queries.FOUND_ROWS} JOIN ("
+        f"{queries.search.FOUND_ROWS} JOIN ("
         f"SELECT runs.stream_id AS found_id, row_number() OVER () AS number FROM ("
         f"SELECT runs.stream_id, {columns} FROM runs WHERE {found.text} ORDER BY {sorted_by}) AS runs"
         ") AS found ON runs.stream_id = found.found_id ORDER BY found.number",

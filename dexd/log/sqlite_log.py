@@ -59,7 +59,7 @@ class SqliteLog(SqliteReader):
         self._refuse_after_failure()
         check_continuity(batch, self._end)
         try:
-            self._write(list(_statements(batch)) or [(queries.PROBE, ())])
+            self._write(list(_statements(batch)) or [(queries.transactions.PROBE, ())])
         except sqlite3.Error as error:
             raise self._failed(error, f"batch after {batch.expected_seq} not written") from error
         self._end += len(batch.events)
@@ -70,12 +70,12 @@ class SqliteLog(SqliteReader):
         self._refuse_after_failure()
         try:
             with self._transaction():
-                for text in queries.REMOVE_PROJECTIONS:
+                for text in queries.whole_log.REMOVE_PROJECTIONS:
                     self._writer.execute(text)
                 for part in chain((projections,), more):
                     for text, parameters in _projection_statements(part):
                         self._writer.execute(text, parameters)
-                self._writer.execute(queries.NOTE_PROJECTIONS, (projections.version,))
+                self._writer.execute(queries.whole_log.NOTE_PROJECTIONS, (projections.version,))
         except sqlite3.Error as error:
             raise self._failed(error, "projections not written") from error
 
@@ -93,10 +93,10 @@ class SqliteLog(SqliteReader):
 
     def _remove_events(self, rows_max: int) -> int:
         with self._transaction():
-            removed = self._writer.execute(queries.REMOVE_EVENTS, (rows_max,)).rowcount
-            self._writer.execute(queries.COUNT_REMOVED, (removed,))
-            self._writer.execute(queries.END_REMOVALS)
-            (has_more,) = self._writer.execute(queries.HAS_REMOVALS).fetchone()
+            removed = self._writer.execute(queries.removals.REMOVE_EVENTS, (rows_max,)).rowcount
+            self._writer.execute(queries.removals.COUNT_REMOVED, (removed,))
+            self._writer.execute(queries.removals.END_REMOVALS)
+            (has_more,) = self._writer.execute(queries.removals.HAS_REMOVALS).fetchone()
         self._is_removing = bool(has_more)
         return removed
 
@@ -128,13 +128,13 @@ class SqliteLog(SqliteReader):
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         try:
-            self._writer.execute(queries.BEGIN)
+            self._writer.execute(queries.transactions.BEGIN)
             yield
-            self._writer.execute(queries.COMMIT)
+            self._writer.execute(queries.transactions.COMMIT)
         finally:
             # SQLite has rolled back by itself after some errors, and not after others.
             if self._writer.in_transaction:
-                self._writer.execute(queries.ROLLBACK)
+                self._writer.execute(queries.transactions.ROLLBACK)
 
     def _checkpoint(self, run: Callable[[], None]) -> None:
         if self._failure is None:
@@ -160,28 +160,28 @@ class SqliteLog(SqliteReader):
 def _statements(batch: Batch) -> Iterator[Statement]:
     """The statements that write a batch, each with as many rows as possible."""
     if batch.imported:
-        yield queries.KEEP_END, ()
-        yield queries.NOTE_IMPORTS, (msgspec.json.encode(batch.imported).decode(),)
-    yield from _inserts(queries.insert_events, batch.events)
-    yield from _inserts(queries.put_runs, batch.runs)
-    yield from _inserts(queries.put_snapshots, batch.snapshots)
+        yield queries.whole_log.KEEP_END, ()
+        yield queries.removals.NOTE_IMPORTS, (msgspec.json.encode(batch.imported).decode(),)
+    yield from _inserts(queries.events.insert_events, batch.events)
+    yield from _inserts(queries.runs.put_runs, batch.runs)
+    yield from _inserts(queries.snapshots.put_snapshots, batch.snapshots)
     if batch.timers:
-        yield from _inserts(queries.put_timers, [row for row in batch.timers if row.at])
+        yield from _inserts(queries.timers.put_timers, [row for row in batch.timers if row.at])
         yield from _removals([row for row in batch.timers if not row.at])
     if batch.streams:
-        yield from _inserts(queries.put_streams, batch.streams)
+        yield from _inserts(queries.streams.put_streams, batch.streams)
     if batch.parking:
         yield from parking_statements(batch.parking)
     if batch.forget_ordinals_until:
-        yield queries.FORGET_ORDINALS, (batch.forget_ordinals_until, ORDINALS_FORGOTTEN_MAX)
+        yield queries.removals.FORGET_ORDINALS, (batch.forget_ordinals_until, ORDINALS_FORGOTTEN_MAX)
     if batch.blobs:
-        yield from _inserts(queries.put_blobs, batch.blobs)
+        yield from _inserts(queries.blobs.put_blobs, batch.blobs)
     if batch.uploads_until:
-        yield queries.FORGET_UPLOADS, (batch.uploads_until,)
+        yield queries.blobs.FORGET_UPLOADS, (batch.uploads_until,)
     if batch.uploads:
-        yield from _inserts(queries.put_uploads, batch.uploads)
+        yield from _inserts(queries.blobs.put_uploads, batch.uploads)
     if batch.index_keys:
-        yield from _inserts(queries.put_index_keys, batch.index_keys)
+        yield from _inserts(queries.search.put_index_keys, batch.index_keys)
     if batch.indexed:
         yield from _index_statements(batch.indexed)
     yield from _supersessions(batch.runs)
@@ -189,13 +189,13 @@ def _statements(batch: Batch) -> Iterator[Statement]:
 
 
 def _projection_statements(projections: Projections) -> Iterator[Statement]:
-    yield from _inserts(queries.put_runs, projections.runs)
-    yield from _inserts(queries.put_snapshots, projections.snapshots)
-    yield from _inserts(queries.put_timers, projections.timers)
-    yield from _inserts(queries.put_streams, projections.streams)
+    yield from _inserts(queries.runs.put_runs, projections.runs)
+    yield from _inserts(queries.snapshots.put_snapshots, projections.snapshots)
+    yield from _inserts(queries.timers.put_timers, projections.timers)
+    yield from _inserts(queries.streams.put_streams, projections.streams)
     if projections.parking:
         yield from parking_statements(projections.parking)
-    yield from _inserts(queries.put_blobs, projections.blobs)
+    yield from _inserts(queries.blobs.put_blobs, projections.blobs)
     yield from _index_statements(projections.indexed)
     yield from _supersessions(projections.runs)
 
@@ -203,48 +203,48 @@ def _projection_statements(projections: Projections) -> Iterator[Statement]:
 def _goodbyes(batch: Batch) -> Iterator[Statement]:
     """Behind everything else of the batch, which may have added rows to the same runs."""
     if batch.removals or batch.stream_removals:
-        yield queries.KEEP_END, ()
+        yield queries.whole_log.KEEP_END, ()
     if batch.removals:
         runs = msgspec.json.encode([msgspec.structs.astuple(removal) for removal in batch.removals]).decode()
-        yield from ((statement, (runs,)) for statement in queries.REMOVE_RUNS)
+        yield from ((statement, (runs,)) for statement in queries.removals.REMOVE_RUNS)
     if batch.stream_removals:
         streams = msgspec.json.encode(batch.stream_removals).decode()
-        yield from ((statement, (streams,)) for statement in queries.REMOVE_STREAMS)
+        yield from ((statement, (streams,)) for statement in queries.removals.REMOVE_STREAMS)
 
 
 def _removals(rows: Sequence[TimerRow]) -> Iterator[Statement]:
-    return _many(queries.remove_timers, [(row.stream_id, row.step_execution_id) for row in rows])
+    return _many(queries.timers.remove_timers, [(row.stream_id, row.step_execution_id) for row in rows])
 
 
 def _index_statements(rows: Sequence[IndexRow]) -> Iterator[Statement]:
     values = [row for row in rows if not row.is_text]
     texts = [row for row in rows if row.is_text]
-    yield from _many(queries.remove_index_values, [(row.stream_id, row.key) for row in values])
+    yield from _many(queries.search.remove_index_values, [(row.stream_id, row.key) for row in values])
     elements = [
         (row.stream_id, row.key, position, value) for row in values for position, value in enumerate(row.values)
     ]
-    yield from _many(queries.put_index_values, elements)
-    yield from _many(queries.remove_index_texts, [(row.stream_id, row.key) for row in texts])
+    yield from _many(queries.search.put_index_values, elements)
+    yield from _many(queries.search.remove_index_texts, [(row.stream_id, row.key) for row in texts])
     words = [(row.stream_id, row.key, value, indexed_words(str(value))) for row in texts for value in row.values]
-    yield from _many(queries.put_index_texts, words)
+    yield from _many(queries.search.put_index_texts, words)
 
 
 def _supersessions(rows: Sequence[RunRow]) -> Iterator[Statement]:
     for row in rows:
         if row.first_run_id:
-            for text in queries.SUPERSEDE:
+            for text in queries.search.SUPERSEDE:
                 yield text, (row.flow_id, row.ordinal, row.stream_id)
 
 
 def _inserts(text_of: Callable[[int], str], rows: Sequence[msgspec.Struct]) -> Iterator[Statement]:
     tuples = map(msgspec.structs.astuple, rows)
-    for count in queries.row_counts(len(rows)):
+    for count in queries.many_rows.row_counts(len(rows)):
         yield text_of(count), list(chain.from_iterable(islice(tuples, count)))
 
 
 def _many(text_of: Callable[[int], str], rows: Sequence[tuple[object, ...]]) -> Iterator[Statement]:
     remaining = iter(rows)
-    for count in queries.row_counts(len(rows)):
+    for count in queries.many_rows.row_counts(len(rows)):
         yield text_of(count), list(chain.from_iterable(islice(remaining, count)))
 
 

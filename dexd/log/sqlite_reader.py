@@ -68,41 +68,41 @@ class SqliteReader(ParkingReader):
 
     @property
     def last_seq(self) -> int:
-        return int(self._rows(queries.LAST_SEQ, ())[0][0])
+        return int(self._rows(queries.whole_log.LAST_SEQ, ())[0][0])
 
     @property
     def last_stream_id(self) -> int:
-        return int(self._rows(queries.LAST_STREAM_ID, ())[0][0])
+        return int(self._rows(queries.whole_log.LAST_STREAM_ID, ())[0][0])
 
     @property
     def last_at(self) -> int:
-        return int(self._rows(queries.LAST_AT, ())[0][0])
+        return int(self._rows(queries.whole_log.LAST_AT, ())[0][0])
 
     @property
     def removed_events(self) -> int:
-        return int(self._rows(queries.REMOVED_EVENTS, ())[0][0])
+        return int(self._rows(queries.removals.REMOVED_EVENTS, ())[0][0])
 
     def streams_leaving(self) -> Sequence[int]:
-        return [stream_id for (stream_id,) in self._rows(queries.STREAMS_LEAVING, ())]
+        return [stream_id for (stream_id,) in self._rows(queries.removals.STREAMS_LEAVING, ())]
 
     def is_retained(self, stream_id: int) -> bool:
-        return bool(self._rows(queries.IS_RETAINED, (stream_id,))[0][0])
+        return bool(self._rows(queries.runs.IS_RETAINED, (stream_id,))[0][0])
 
     def imported_streams(self) -> Sequence[int]:
-        return [stream_id for (stream_id,) in self._rows(queries.IMPORTED_STREAMS, ())]
+        return [stream_id for (stream_id,) in self._rows(queries.removals.IMPORTED_STREAMS, ())]
 
     @property
     def projection_version(self) -> int:
-        return int(self._rows(queries.PROJECTION_VERSION, ())[0][0])
+        return int(self._rows(queries.whole_log.PROJECTION_VERSION, ())[0][0])
 
     def active_runs(self) -> Generator[StoredRun, None, None]:
         """Stream them from a connection of their own, whose snapshot holds back the WAL until the iterator is done."""
         with closing(open_reader(self._path)) as connection:
             try:
-                connection.execute(queries.BEGIN_READING)
-                events = (StoredEvent(*row) for row in connection.execute(queries.ACTIVE_RUN_EVENTS))
+                connection.execute(queries.transactions.BEGIN_READING)
+                events = (StoredEvent(*row) for row in connection.execute(queries.runs.ACTIVE_RUN_EVENTS))
                 upcoming = next(events, None)
-                for row in connection.execute(queries.ACTIVE_RUNS):
+                for row in connection.execute(queries.runs.ACTIVE_RUNS):
                     tail = []
                     while upcoming is not None and upcoming.stream_id == row[0]:
                         tail.append(upcoming)
@@ -113,59 +113,59 @@ class SqliteReader(ParkingReader):
 
     def parked_runs(self, stream_ids: Sequence[int]) -> Sequence[StoredRun]:
         parameter = msgspec.json.encode(stream_ids).decode()
-        return [_stored_run(row, ()) for row in self._rows(queries.PARKED_RUNS, (parameter,))]
+        return [_stored_run(row, ()) for row in self._rows(queries.parked.PARKED_RUNS, (parameter,))]
 
     def parked_runs_of(self, flow_ids: Sequence[str]) -> Sequence[StoredRun]:
         parameter = msgspec.json.encode(flow_ids).decode()
-        return [_stored_run(row, ()) for row in self._rows(queries.PARKED_RUNS_OF_FLOWS, (parameter,))]
+        return [_stored_run(row, ()) for row in self._rows(queries.parked.PARKED_RUNS_OF_FLOWS, (parameter,))]
 
     def latest_run(self, flow_id: str) -> StoredRun | None:
-        return self._stored_run(queries.LATEST_RUN, (flow_id,))
+        return self._stored_run(queries.runs.LATEST_RUN, (flow_id,))
 
     def flow_ids_in_use(self, flow_ids: Sequence[str]) -> frozenset[str]:
         parameter = msgspec.json.encode(flow_ids).decode()
-        return frozenset(row[0] for row in self._rows(queries.FLOW_IDS_IN_USE, (parameter,)))
+        return frozenset(row[0] for row in self._rows(queries.runs.FLOW_IDS_IN_USE, (parameter,)))
 
     def run_by_id(self, run_id: str) -> StoredRun | None:
-        return self._stored_run(queries.RUN_BY_ID, (run_id,))
+        return self._stored_run(queries.runs.RUN_BY_ID, (run_id,))
 
     def newest_of_chain(self, chain_id: str) -> StoredRun | None:
-        return self._stored_run(queries.NEWEST_OF_CHAIN, {"chain_id": chain_id})
+        return self._stored_run(queries.runs.NEWEST_OF_CHAIN, {"chain_id": chain_id})
 
     def chain_streams(self, chain_id: str) -> Sequence[int]:
-        return [stream_id for (stream_id,) in self._rows(queries.CHAIN_STREAMS, {"chain_id": chain_id})]
+        return [stream_id for (stream_id,) in self._rows(queries.runs.CHAIN_STREAMS, {"chain_id": chain_id})]
 
     def last_run(self, flow_id: str, ordinal: int) -> StoredRun | None:
-        return self._stored_run(queries.LAST_RUN, (flow_id, ordinal))
+        return self._stored_run(queries.runs.LAST_RUN, (flow_id, ordinal))
 
     def run_by_start(self, flow_id: str, request_id: str) -> StoredRun | None:
-        return self._stored_run(queries.RUN_BY_START, {"flow_id": flow_id, "request_id": request_id})
+        return self._stored_run(queries.runs.RUN_BY_START, {"flow_id": flow_id, "request_id": request_id})
 
     def run_rows(self, flow_id: str) -> Sequence[RunRow]:
-        return [RunRow(*row) for row in self._rows(queries.RUN_ROWS, (flow_id,))]
+        return [RunRow(*row) for row in self._rows(queries.runs.RUN_ROWS, (flow_id,))]
 
     def last_ordinal(self, flow_id: str) -> int:
-        rows = self._rows(queries.LAST_ORDINAL, (flow_id,))
+        rows = self._rows(queries.removals.LAST_ORDINAL, (flow_id,))
         return int(rows[0][0]) if rows else 0
 
     def has_expired_ordinals(self, until: int) -> bool:
-        return bool(self._rows(queries.HAS_EXPIRED_ORDINALS, (until,))[0][0])
+        return bool(self._rows(queries.removals.HAS_EXPIRED_ORDINALS, (until,))[0][0])
 
     def closed_runs(self, until: int, after: tuple[int, int], limit: int) -> Sequence[RunRow]:
-        return [RunRow(*row) for row in self._rows(queries.CLOSED_RUNS, (until, *after, limit))]
+        return [RunRow(*row) for row in self._rows(queries.runs.CLOSED_RUNS, (until, *after, limit))]
 
     def closed_streams(self, until: int, after: tuple[int, int], limit: int) -> Sequence[StreamRow]:
-        return [stream_row(row) for row in self._rows(queries.CLOSED_STREAMS, (until, *after, limit))]
+        return [stream_row(row) for row in self._rows(queries.streams.CLOSED_STREAMS, (until, *after, limit))]
 
     def list_runs(self, selection: RunFilter, limit: int) -> Sequence[ListedRun]:
-        return [listed_run(row) for row in self._rows(queries.LIST_RUNS, list_parameters(selection, limit))]
+        return [listed_run(row) for row in self._rows(queries.runs.LIST_RUNS, list_parameters(selection, limit))]
 
     @property
     def page_secret(self) -> bytes:
-        return bytes(self._rows(queries.SIGNING_KEY, ())[0][0])
+        return bytes(self._rows(queries.search.SIGNING_KEY, ())[0][0])
 
     def index_keys(self) -> IndexKeyTypes:
-        return {key: IndexType(number) for key, number in self._rows(queries.INDEX_KEYS, ())}
+        return {key: IndexType(number) for key, number in self._rows(queries.search.INDEX_KEYS, ())}
 
     def index_rows(self, stream_id: int) -> Sequence[IndexRow]:
         try:
@@ -194,27 +194,27 @@ class SqliteReader(ParkingReader):
             raise self._error(error) from error
 
     def pending_timers(self, stream_id: int) -> Sequence[TimerRow]:
-        return [TimerRow(*row) for row in self._rows(queries.PENDING_TIMERS, (stream_id,))]
+        return [TimerRow(*row) for row in self._rows(queries.timers.PENDING_TIMERS, (stream_id,))]
 
     def open_streams(self) -> Sequence[StoredStream]:
-        return self._stored_streams(queries.OPEN_STREAMS, ())
+        return self._stored_streams(queries.streams.OPEN_STREAMS, ())
 
     def stream_by_name(self, kind: str, name: str) -> StoredStream | None:
-        found = self._stored_streams(queries.STREAM_BY_NAME, (kind, name))
+        found = self._stored_streams(queries.streams.STREAM_BY_NAME, (kind, name))
         return found[0] if found else None
 
     def list_streams(self, kind: str, before_stream_id: int, limit: int) -> Sequence[StreamRow]:
-        rows = self._rows(queries.LIST_STREAMS, (kind, before_stream_id, limit))
+        rows = self._rows(queries.streams.LIST_STREAMS, (kind, before_stream_id, limit))
         return [stream_row(row) for row in rows]
 
     def refers_to(self, chain_id: str, digest: bytes) -> bool:
-        return bool(self._rows(queries.REFERS_TO, {"chain_id": chain_id, "digest": digest}))
+        return bool(self._rows(queries.blobs.REFERS_TO, {"chain_id": chain_id, "digest": digest}))
 
     def blobs_in_use(self, digests: Sequence[bytes]) -> frozenset[bytes]:
-        return frozenset(row[0] for row in self._rows(queries.blobs_in_use(len(digests)), digests))
+        return frozenset(row[0] for row in self._rows(queries.blobs.blobs_in_use(len(digests)), digests))
 
     def was_uploaded(self, session: bytes, digest: bytes) -> bool:
-        return bool(self._rows(queries.WAS_UPLOADED, (session, digest)))
+        return bool(self._rows(queries.blobs.WAS_UPLOADED, (session, digest)))
 
     def read_stream(
         self, stream_id: int, from_version: int, limit: int, types: Iterable[str] = ()
@@ -222,13 +222,13 @@ class SqliteReader(ParkingReader):
         wanted = tuple(types)
         if wanted:
             parameters = (stream_id, from_version, msgspec.json.encode(wanted).decode(), limit)
-            rows = self._rows(queries.READ_STREAM_OF_TYPES, parameters)
+            rows = self._rows(queries.events.READ_STREAM_OF_TYPES, parameters)
         else:
-            rows = self._rows(queries.READ_STREAM, (stream_id, from_version, limit))
+            rows = self._rows(queries.events.READ_STREAM, (stream_id, from_version, limit))
         return [StoredEvent(*row) for row in rows]
 
     def read_all(self, from_seq: int, limit: int) -> Sequence[StoredEvent]:
-        return [StoredEvent(*row) for row in self._rows(queries.READ_ALL, (from_seq, limit))]
+        return [StoredEvent(*row) for row in self._rows(queries.events.READ_ALL, (from_seq, limit))]
 
     def close(self) -> None:
         while self._connections:
@@ -250,16 +250,16 @@ class SqliteReader(ParkingReader):
             if row[-1]:
                 return _stored_run(row, ())
             # The row and its events must be of one commit. The first look was in no transaction, so it is repeated.
-            reader.execute(queries.BEGIN_READING)
+            reader.execute(queries.transactions.BEGIN_READING)
             try:
                 row = reader.execute(statement, key).fetchone()
                 if row is None:
                     # It was removed between the two looks.
                     return None
                 tail = (row[0], (row[_RUN_COLUMNS + 1] or 0) + 1, _NO_LIMIT)
-                events = reader.execute(queries.READ_STREAM, tail).fetchall()
+                events = reader.execute(queries.events.READ_STREAM, tail).fetchall()
             finally:
-                reader.execute(queries.COMMIT)
+                reader.execute(queries.transactions.COMMIT)
         except sqlite3.Error as error:
             raise self._error(error) from error
         return _stored_run(row, [StoredEvent(*event) for event in events])
@@ -269,15 +269,15 @@ class SqliteReader(ParkingReader):
         reader = self._reader()
         found: list[StoredStream] = []
         try:
-            reader.execute(queries.BEGIN_READING)
+            reader.execute(queries.transactions.BEGIN_READING)
             try:
                 for row in reader.execute(statement, key).fetchall():
                     snapshot = None if row[_STREAM_COLUMNS] is None else Snapshot(*row[_STREAM_COLUMNS:])
                     tail = (row[0], 1 if snapshot is None else snapshot.version + 1, _NO_LIMIT)
-                    events = [StoredEvent(*event) for event in reader.execute(queries.READ_STREAM, tail)]
+                    events = [StoredEvent(*event) for event in reader.execute(queries.events.READ_STREAM, tail)]
                     found.append(StoredStream(stream_row(row), snapshot, events))
             finally:
-                reader.execute(queries.COMMIT)
+                reader.execute(queries.transactions.COMMIT)
         except sqlite3.Error as error:
             raise self._error(error) from error
         return found
@@ -315,17 +315,17 @@ class OfflineLog(SqliteReader):
 
 
 def listed_run(row: Row) -> ListedRun:
-    """What a row of `queries.LIST_RUNS` says."""
+    """What a row of `queries.runs.LIST_RUNS` says."""
     return ListedRun(RunRow(*row[:_RUN_COLUMNS]), *row[_RUN_COLUMNS:])
 
 
 def list_parameters(selection: RunFilter, limit: int) -> dict[str, object]:
-    """Parameters of `queries.LIST_RUNS`."""
+    """Parameters of `queries.runs.LIST_RUNS`."""
     return {**msgspec.structs.asdict(selection), "limit": limit}
 
 
 def stream_row(row: Row) -> StreamRow:
-    """What a row of `queries.LIST_STREAMS` says, or one that begins so."""
+    """What a row of `queries.streams.LIST_STREAMS` says, or one that begins so."""
     stream_id, kind, name, status, created_at, is_closed, closed_at = row[:_STREAM_COLUMNS]
     return StreamRow(stream_id, kind, name, status, created_at, bool(is_closed), closed_at)
 

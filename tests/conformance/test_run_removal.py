@@ -239,12 +239,12 @@ def test_keep_3_a_run_that_goes_while_it_is_looked_up_is_not_found(tmp_path: Pat
 
         def remove_before(statement: str) -> None:
             seen.append(statement)
-            if statement == queries.BEGIN_READING and seen.count(statement) == 1:
+            if statement == queries.transactions.BEGIN_READING and seen.count(statement) == 1:
                 log.append(leaving)
 
         reader.set_trace_callback(remove_before)
         assert log.latest_run("flow-1") is None
-        assert queries.BEGIN_READING in seen
+        assert queries.transactions.BEGIN_READING in seen
 
 
 OF_NO_RUN = {"events", "removals", "streams"}
@@ -269,5 +269,5 @@ def test_keep_3_no_table_keeps_rows_of_a_removed_run(tmp_path: Path) -> None:
         }
     assert {"runs", "snapshots", "pending_timers", "events"} <= set(of_runs)
     assert left == dict.fromkeys(of_runs, 0)
-    statements = " ".join(queries.REMOVE_RUNS)
+    statements = " ".join(queries.removals.REMOVE_RUNS)
     assert [table for table in of_runs if table not in OF_NO_RUN and f"FROM {table} " not in statements] == []

@@ -94,5 +94,5 @@ def test_keep_3_no_table_keeps_rows_of_a_removed_stream(tmp_path: Path) -> None:
             connection.execute(f"SELECT count(*) FROM {table} WHERE stream_id = 77").fetchone() for table in with_rows
         ]
     assert left == [(0,)] * len(with_rows)
-    statements = " ".join(queries.REMOVE_STREAMS)
+    statements = " ".join(queries.removals.REMOVE_STREAMS)
     assert [table for table in with_rows if table not in OF_RUNS and f"FROM {table} " not in statements] == []

@@ -11,11 +11,11 @@ from threading import Event, Thread
 
 import pytest
 
-from dexd.log import queries
 from dexd.log.checkpointer import STEP_BYTES
 from dexd.log.connection import WAL_BYTES_KEPT, Synchronous, open_reader, open_writer, set_pragma
 from dexd.log.errors import LogFailedError, LogFullError, LogUnavailableError
 from dexd.log.event_log import RunFilter, Snapshot
+from dexd.log.queries.transactions import CHECKPOINT_PATIENTLY
 from dexd.log.sqlite_log import SqliteLog
 from dexd.log.sqlite_reader import OfflineLog
 from tests.support.log_author import LogAuthor, closed, run_row
@@ -291,7 +291,7 @@ def test_writer_waits_for_readers_before_the_wal_gets_too_long(
 ) -> None:
     """[ARCH-5]: readers that overlap never let go of the WAL all at once, unless the writer pauses for them."""
     waits = Event()
-    writer.set_trace_callback(lambda statement: waits.set() if statement == queries.CHECKPOINT_PATIENTLY else None)
+    writer.set_trace_callback(lambda statement: waits.set() if statement == CHECKPOINT_PATIENTLY else None)
     runs = log.active_runs()
     next(runs)
 
