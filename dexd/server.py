@@ -271,10 +271,10 @@ class Server:
     async def _start_metrics(self, startup_ms: int) -> None:
         if self._config.metrics.listen is None:
             return
-        log_file = log_path(self._config.store.data_dir)
-        wal_file = log_file.with_name(f"{log_file.name}-wal")
-        facts = ServerFacts(version("dexd"), startup_ms, self._clock.now(), wal_file)
-        self._metrics = MetricsListener(create_exposition(self._engine, self._clock, facts, self._retention.status))
+        facts = ServerFacts(version("dexd"), startup_ms, self._clock.now(), log_path(self._config.store.data_dir))
+        times = self._flow_service.request_times
+        render = create_exposition(self._engine, self._clock, facts, self._retention.status, times)
+        self._metrics = MetricsListener(render)
         address = await self._metrics.start(self._config.metrics.listen)
         self._log.info("metrics_listening", address=str(address))
 

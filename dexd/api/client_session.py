@@ -5,8 +5,9 @@ comes back through a callback, and all answers that are ready go out together [W
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
+from itertools import islice
 from typing import Final, Protocol
 
 import grpc
@@ -17,6 +18,7 @@ from dexd.api.session_key import session_of
 from dexd.api.status import grpc_code, status_of
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.ports import Abandon, OnAnswer
+from dexd.engine.request_times import RequestTimes
 from dexpb.v1.flow_service_pb2 import ClientBatch, ClientRequest, ServerBatch, ServerReply
 
 OPEN_CALLS_MAX: Final = 50_000
@@ -40,8 +42,16 @@ class FlowCalls(Protocol):
 class ClientSession:
     """One session of one client."""
 
-    def __init__(self, calls: FlowCalls, context: grpc.aio.ServicerContext[bytes, bytes], *, buffer_bytes: int) -> None:
+    def __init__(
+        self,
+        calls: FlowCalls,
+        context: grpc.aio.ServicerContext[bytes, bytes],
+        times: RequestTimes,
+        *,
+        buffer_bytes: int,
+    ) -> None:
         self._calls = calls
+        self._times = times
         self._uploader = session_of(context)
         self._stream = BatchStream(context, _join, buffer_bytes=buffer_bytes)
         self._open: dict[int, Abandon | None] = {}
@@ -78,10 +88,16 @@ class ClientSession:
             # No request can be told from another, so none can be refused alone.
             self.end(Rejection(Code.MALFORMED, "the message is not a ClientBatch"))
             return
-        for request in batch.requests:
-            self._begin(request)
+        requests, answer = iter(batch.requests), self._answer
+        count = len(batch.requests)
+        for request in islice(requests, self._times.draw(count)):
+            self._begin(request, answer)
+        for request in islice(requests, 1):
+            self._begin(request, self._times.timed(request.method, answer, stands_for=count))
+        for request in requests:
+            self._begin(request, answer)
 
-    def _begin(self, request: ClientRequest) -> None:
+    def _begin(self, request: ClientRequest, answer: Callable[[int, bytes | Rejection], None]) -> None:
         request_id = request.id
         if request_id in self._open:
             # Answering it would settle the other request of that id.
@@ -92,7 +108,7 @@ class ClientSession:
             return
         self._open[request_id] = None
         self._has_answered_all.clear()
-        abandon = self._calls.begin(request.method, request.body, partial(self._answer, request_id), self._uploader)
+        abandon = self._calls.begin(request.method, request.body, partial(answer, request_id), self._uploader)
         if request_id in self._open:
             self._open[request_id] = abandon
 

@@ -17,6 +17,7 @@ from dexd.codec.flow_queries import to_watch_query
 from dexd.codec.flow_replies import from_entry
 from dexd.core.rejections import Rejection
 from dexd.engine.reads import Reads
+from dexd.engine.request_times import RequestTimes
 from dexpb.v1 import flow_service_pb2 as pb
 
 SERVICE_NAME: Final = "dexpb.v1.FlowService"
@@ -27,6 +28,8 @@ class FlowService:
 
     def __init__(self, methods: FlowMethods, reads: Reads, open_calls: OpenCalls, *, session_buffer_bytes: int) -> None:
         self._methods = methods
+        self.request_times = RequestTimes(methods.names)
+        """For metrics."""
         self._open_calls = open_calls
         self._reads = reads
         self._session_buffer_bytes = session_buffer_bytes
@@ -65,7 +68,8 @@ class FlowService:
 
     async def _answer(self, method: str, body: bytes, session: bytes) -> bytes | Rejection:
         answered: asyncio.Future[bytes | Rejection] = asyncio.get_running_loop().create_future()
-        abandon = self._methods.begin(method, body, partial(_settle, answered), session)
+        on_answer = self.request_times.timed(method, partial(_settle, answered))
+        abandon = self._methods.begin(method, body, on_answer, session)
         try:
             return await answered
         except asyncio.CancelledError:
@@ -74,7 +78,7 @@ class FlowService:
             raise
 
     async def _session(self, messages: AsyncIterator[bytes], context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
-        session = ClientSession(self._methods, context, buffer_bytes=self._session_buffer_bytes)
+        session = ClientSession(self._methods, context, self.request_times, buffer_bytes=self._session_buffer_bytes)
         self._sessions.add(session)
         with self._open_calls:
             try:

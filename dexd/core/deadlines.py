@@ -64,6 +64,17 @@ class Deadlines(Generic[Key]):
             heapq.heappop(instants)
         return instants[0] if instants else None
 
+    def count_due(self, now: int) -> int:
+        """How many are at or before `now`; takes as long as there are such instants, however many lie ahead."""
+        due: set[int] = set()
+        places = [0]
+        while places:
+            place = places.pop()
+            if place < len(self._instants) and self._instants[place] <= now:
+                due.add(self._instants[place])
+                places += (2 * place + 1, 2 * place + 2)
+        return sum(len(self._due.get(at, ())) for at in due)
+
     def pop_due(self, now: int) -> Key | None:
         """Take the earliest key whose deadline is at or before `now`, or None."""
         if not self._instants or self._instants[0] > now:

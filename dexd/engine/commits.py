@@ -165,7 +165,7 @@ class Commits:
 
     def _committed(self, batch: OpenBatch) -> None:
         self._writing = None
-        self.counters.committed(batch.events, stopwatch_ms() - self._written_at_ms)
+        self.counters.committed(batch.events, batch.closed, stopwatch_ms() - self._written_at_ms)
         self._pass(AFTER_COMMIT_BEFORE_EFFECTS)
         if self.open.needs_commit:
             # The next commit runs while this one's effects leave. A batch without events must not overtake them.

@@ -90,6 +90,8 @@ class Health(msgspec.Struct, frozen=True):
     connected_workers: int
     parked_runs: int
     """Open runs that are not in memory [ARCH-11]."""
+    overdue: int
+    """Timers and deadlines that are due and were not handled yet."""
 
 
 class Engine:
@@ -242,7 +244,8 @@ class Engine:
         live = self._live
         parked = live.parking.parked
         open_runs = live.kernel.open_run_count + parked
-        return Health(condition, open_runs, live.kernel.connected_worker_count, parked)
+        overdue = live.count_due(self._clock.now())
+        return Health(condition, open_runs, live.kernel.connected_worker_count, parked, overdue)
 
     @property
     def next_deadline(self) -> int | None:

@@ -38,6 +38,7 @@ from dexd.engine.recovery import rebuild_kernel
 from dexd.engine.run_cache import RunCache
 from dexd.engine.search_rows import SearchRows
 from dexd.engine.stream_cache import StreamCache
+from dexd.engine.system import stopwatch_ms
 from dexd.engine.waits import Waits
 from dexd.log.event_log import EventLog, RunRow, StreamRow
 
@@ -88,7 +89,9 @@ class LiveState:
             bounds: Of what may be in memory.
             fill_target: Tells what a batch job asks about a Flow.
         """
+        begun_ms = stopwatch_ms()
         self.kernel = rebuild_kernel(log, config)
+        commits.counters.replayed(len(self.kernel.runs), stopwatch_ms() - begun_ms)
         self._log = log
         self.runs = RunCache(log, self.kernel, self)
         self.streams = StreamCache(log, self.kernel)
@@ -178,6 +181,11 @@ class LiveState:
         at = kernel.next_deadline()
         parked_at = self.parking.next_at() if kernel.is_serving else None
         return parked_at if at is None or (parked_at is not None and parked_at < at) else at
+
+    def count_due(self, now: int) -> int:
+        """How much the rules would do now, be the runs in memory or not; for inspection."""
+        kernel = self.kernel
+        return kernel.count_due(now) + self.parking.count_due(now) if kernel.is_serving else 0
 
     def is_parked_run_due(self, now: int) -> bool:
         """Whether a parked run is to be woken before anything else is decided [TIMER-5]."""

@@ -57,6 +57,10 @@ class ParkedDeadlines:
             due.append(first)
         return due
 
+    def count_due(self, now: int) -> int:
+        """How many of those in memory are due."""
+        return sum(deadline.at <= now for deadline in self._armed.values())
+
     def _first(self) -> ParkedDeadline | None:
         while True:
             while self._heap:

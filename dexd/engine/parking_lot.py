@@ -147,6 +147,10 @@ class ParkingLot:
         """When the next parked run wakes up; None for never."""
         return self._deadlines.next_at() if self.parked else None
 
+    def count_due(self, now: int) -> int:
+        """Parked runs that are due, as far as memory knows their deadlines; for inspection."""
+        return self._deadlines.count_due(now)
+
     def pop_due(self, now: int, limit: int) -> list[ParkedDeadline]:
         """Take the earliest parked runs that are due; whoever takes them brings them back."""
         return self._deadlines.pop_due(now, limit)

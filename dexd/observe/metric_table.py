@@ -39,16 +39,33 @@ class Metric(msgspec.Struct, frozen=True):
 BUILD_INFO = Metric("dexd_build_info", Kind.GAUGE, "Always 1; the label names the release.", ("version",))
 UP_SECONDS = Metric("dexd_uptime_seconds", Kind.GAUGE, "Since the server answers.")
 START_SECONDS = Metric("dexd_startup_seconds", Kind.GAUGE, "What the start took, recovery of all open runs included.")
+REPLAY_SECONDS = Metric(
+    "dexd_replay_seconds",
+    Kind.GAUGE,
+    "What it took to replay open runs from the log: at the start, or later when the log had refused to be written.",
+)
+REPLAYED_RUNS = Metric("dexd_replayed_runs", Kind.GAUGE, "Open runs that this replay brought into memory.")
 SERVING = Metric(
     "dexd_serving", Kind.GAUGE, "1 while commands are taken, 0 while the log refuses writes or the server stops."
 )
 OPEN_RUNS = Metric("dexd_open_runs", Kind.GAUGE, "Executions that are RUNNING.")
 PARKED_RUNS = Metric("dexd_parked_runs", Kind.GAUGE, "Those of them that wait on disk only.")
+CLOSED_RUNS = Metric(
+    "dexd_closed_runs_total",
+    Kind.COUNTER,
+    "Runs that have closed, by status; one that is CONTINUED_AS_NEW goes on in another.",
+    ("status",),
+)
+STEP_ATTEMPTS = Metric(
+    "dexd_step_attempts_total",
+    Kind.COUNTER,
+    "Attempts of Steps by method, wait_for or execute, and outcome, completed or failed.",
+    ("method", "outcome"),
+)
 EVENTS = Metric(
     "dexd_events_total",
     Kind.COUNTER,
-    "Committed events by type: FlowStarted and FlowClosed count executions, ExecuteCompleted, ExecuteFailed,"
-    " WaitForCompleted and WaitForFailed the attempts of Steps by outcome, StaleResultRejected late results.",
+    "Committed events by type: FlowStarted counts started runs, StaleResultRejected results that came too late.",
     ("type",),
 )
 COMMIT_SECONDS = Metric(
@@ -56,8 +73,26 @@ COMMIT_SECONDS = Metric(
 )
 COMMIT_EVENTS = Metric("dexd_commit_events", Kind.HISTOGRAM, "Events of each commit.")
 WAL_BYTES = Metric("dexd_wal_bytes", Kind.GAUGE, "Size of the log's write-ahead file.")
+LOG_BYTES = Metric("dexd_log_bytes", Kind.GAUGE, "Size of the log without its write-ahead file.")
 MAILBOX = Metric("dexd_mailbox_commands", Kind.GAUGE, "Commands that wait for the engine.")
 OVERDUE = Metric("dexd_deadline_overdue_seconds", Kind.GAUGE, "How late the earliest timer or deadline is; 0 if none.")
+OVERDUE_COUNT = Metric(
+    "dexd_deadlines_overdue", Kind.GAUGE, "Timers and deadlines that are due and were not handled yet."
+)
+REQUEST_SECONDS = Metric(
+    "dexd_request_seconds",
+    Kind.HISTOGRAM,
+    "Duration of clients' requests by method, from arrival until the answer, commit included, is on its way; polls are"
+    " held as long as they ask for. Of the requests that came in one message one is timed and stands for all.",
+    ("method",),
+)
+RPC_SECONDS = Metric(
+    "dexd_rpc_seconds",
+    Kind.HISTOGRAM,
+    "Duration of RPCs of Flows, the wait for a worker and repeated deliveries included and the commit of their effects"
+    " not, by outcome: answered, refused, or abandoned by all callers.",
+    ("outcome",),
+)
 WORKERS = Metric("dexd_workers", Kind.GAUGE, "Connected worker processes.")
 SESSIONS = Metric("dexd_sessions", Kind.GAUGE, "Sessions of workers.")
 STREAMS = Metric(
@@ -110,15 +145,23 @@ METRIC_TABLE: Final[tuple[Metric, ...]] = (
     BUILD_INFO,
     UP_SECONDS,
     START_SECONDS,
+    REPLAY_SECONDS,
+    REPLAYED_RUNS,
     SERVING,
     OPEN_RUNS,
     PARKED_RUNS,
+    CLOSED_RUNS,
+    STEP_ATTEMPTS,
     EVENTS,
     COMMIT_SECONDS,
     COMMIT_EVENTS,
     WAL_BYTES,
+    LOG_BYTES,
     MAILBOX,
     OVERDUE,
+    OVERDUE_COUNT,
+    REQUEST_SECONDS,
+    RPC_SECONDS,
     WORKERS,
     SESSIONS,
     WORKER_DRAINING,

@@ -1,4 +1,4 @@
-"""The numbers behind the table of metrics, read from live state at each scrape; between scrapes they cost nothing."""
+"""The numbers behind the table of metrics, read from live state and from counters at each scrape."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
@@ -11,15 +11,21 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from dexd.codec.matching_views import QueueView, WorkerView, queue_views, worker_views
+from dexd.core.events import ExecuteCompleted, ExecuteFailed, WaitForCompleted, WaitForFailed
 from dexd.core.matching.tally import WAIT_BOUNDS_MS, Tally
+from dexd.core.values import FlowStatus
 from dexd.engine.counters import BATCH_BOUNDS, COMMIT_BOUNDS_MS, EngineCounters
 from dexd.engine.engine import Engine
 from dexd.engine.ports import Clock
+from dexd.engine.request_times import REQUEST_BOUNDS_MS, RequestTimes
 from dexd.engine.retention import RetentionStatus
 from dexd.observe import metric_table as t
 
 Samples = Iterable[tuple[Sequence[str], float]]
 """Label values and number."""
+
+Classed = tuple[Sequence[str], Sequence[int], float]
+"""Label values, counts by class, and the sum of what was counted."""
 
 
 class ServerFacts(msgspec.Struct, frozen=True):
@@ -29,14 +35,26 @@ class ServerFacts(msgspec.Struct, frozen=True):
     startup_ms: int
     began_at: int
     """When it began to answer."""
-    wal_file: Path
+    log_file: Path
+
+
+_ATTEMPT_EVENTS = (
+    ("wait_for", "completed", WaitForCompleted),
+    ("wait_for", "failed", WaitForFailed),
+    ("execute", "completed", ExecuteCompleted),
+    ("execute", "failed", ExecuteFailed),
+)
+"""Each ends one attempt."""
 
 
 class ServerCollector(Collector):
     """Reads everything on the event loop, between two commands."""
 
-    def __init__(self, engine: Engine, clock: Clock, facts: ServerFacts, retention: RetentionStatus) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, facts: ServerFacts, retention: RetentionStatus, times: RequestTimes
+    ) -> None:
         self._engine = engine
+        self._times = times
         self._retention = retention
         self._clock = clock
         self._facts = facts
@@ -45,36 +63,43 @@ class ServerCollector(Collector):
         """Give all families in the order of the table."""
         now = self._clock.now()
         yield from self._server(now)
+        yield from _work(self._engine.counters)
         yield from _commits(self._engine.counters)
         yield from self._engine_state(now)
+        yield _requests(self._times)
         kernel = self._engine.kernel
+        yield _rpcs(kernel.dispatcher.tally)
         yield from _workers(worker_views(kernel), sessions=kernel.session_count)
         yield from _queues(queue_views(kernel), now)
         yield from _dispatches(kernel.dispatcher.tally)
         yield from _removals(self._retention)
 
     def _server(self, now: int) -> Iterator[Family]:
-        facts, health = self._facts, self._engine.health
+        facts, health, counters = self._facts, self._engine.health, self._engine.counters
         yield _gauge(t.BUILD_INFO, [((facts.version,), 1)])
         yield _gauge(t.UP_SECONDS, [((), (now - facts.began_at) / 1_000)])
         yield _gauge(t.START_SECONDS, [((), facts.startup_ms / 1_000)])
+        yield _gauge(t.REPLAY_SECONDS, [((), counters.replay_ms / 1_000)])
+        yield _gauge(t.REPLAYED_RUNS, [((), counters.replayed_runs)])
         yield _gauge(t.SERVING, [((), health.condition == "SERVING")])
         yield _gauge(t.OPEN_RUNS, [((), health.open_runs)])
         yield _gauge(t.PARKED_RUNS, [((), health.parked_runs)])
 
     def _engine_state(self, now: int) -> Iterator[Family]:
-        due = self._engine.kernel.next_deadline()
-        yield _gauge(t.WAL_BYTES, [((), _size_of(self._facts.wal_file))])
+        due, log_file = self._engine.next_deadline, self._facts.log_file
+        yield _gauge(t.WAL_BYTES, [((), _size_of(log_file.with_name(f"{log_file.name}-wal")))])
+        yield _gauge(t.LOG_BYTES, [((), _size_of(log_file))])
         yield _gauge(t.MAILBOX, [((), self._engine.mailbox_length)])
         yield _gauge(t.OVERDUE, [((), 0 if due is None else max(0, now - due) / 1_000)])
+        yield _gauge(t.OVERDUE_COUNT, [((), self._engine.health.overdue)])
 
 
 def create_exposition(
-    engine: Engine, clock: Clock, facts: ServerFacts, retention: RetentionStatus | None = None
+    engine: Engine, clock: Clock, facts: ServerFacts, retention: RetentionStatus, times: RequestTimes
 ) -> Callable[[], bytes]:
     """Give what renders all metrics in the Prometheus text format."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(ServerCollector(engine, clock, facts, retention or RetentionStatus()))
+    registry.register(ServerCollector(engine, clock, facts, retention, times))
     return lambda: generate_latest(registry)
 
 
@@ -86,11 +111,31 @@ def _removals(status: RetentionStatus) -> Iterator[Family]:
     yield _gauge(t.POSTPONED, [((), status.postponed_executions)])
 
 
+def _work(counters: EngineCounters) -> Iterator[Family]:
+    closed = (status for status in FlowStatus if status is not FlowStatus.RUNNING)
+    yield _counter(t.CLOSED_RUNS, (((status.name,), counters.closed[status]) for status in closed))
+    events = counters.events
+    attempts = (((method, outcome), events[kind.__name__]) for method, outcome, kind in _ATTEMPT_EVENTS)
+    yield _counter(t.STEP_ATTEMPTS, attempts)
+    yield _counter(t.EVENTS, _by_label(events))
+
+
 def _commits(counters: EngineCounters) -> Iterator[Family]:
-    yield _counter(t.EVENTS, (((kind,), count) for kind, count in sorted(counters.events.items())))
-    seconds = [bound / 1_000 for bound in COMMIT_BOUNDS_MS]
-    yield _histogram(t.COMMIT_SECONDS, seconds, counters.commit_classes, counters.commit_ms / 1_000)
-    yield _histogram(t.COMMIT_EVENTS, BATCH_BOUNDS, counters.size_classes, sum(counters.events.values()))
+    took = ((), counters.commit_classes, counters.commit_ms / 1_000)
+    yield _histogram(t.COMMIT_SECONDS, _seconds(COMMIT_BOUNDS_MS), [took])
+    sizes = ((), counters.size_classes, sum(counters.events.values()))
+    yield _histogram(t.COMMIT_EVENTS, BATCH_BOUNDS, [sizes])
+
+
+def _requests(times: RequestTimes) -> Family:
+    by_method = [*times.by_method.items(), (t.OTHER, times.of_unknown)]
+    series = (((method,), took.classes, took.total_ms / 1_000) for method, took in by_method if any(took.classes))
+    return _histogram(t.REQUEST_SECONDS, _seconds(REQUEST_BOUNDS_MS), series)
+
+
+def _rpcs(tally: Tally) -> Family:
+    series = (((outcome,), took.classes, took.total_ms / 1_000) for outcome, took in tally.rpcs.items())
+    return _histogram(t.RPC_SECONDS, _seconds(WAIT_BOUNDS_MS), series)
 
 
 def _workers(views: Sequence[WorkerView], *, sessions: int) -> Iterator[Family]:
@@ -126,8 +171,8 @@ def _queues(views: Sequence[QueueView], now: int) -> Iterator[Family]:
 def _dispatches(tally: Tally) -> Iterator[Family]:
     yield _counter(t.DISPATCHES, [(("sticky",), tally.sticky), (("shared",), tally.shared)])
     at_once = tally.sticky + tally.shared - sum(tally.waits)
-    seconds = [bound / 1_000 for bound in WAIT_BOUNDS_MS]
-    yield _histogram(t.DISPATCH_WAIT, seconds, [at_once + tally.waits[0], *tally.waits[1:]], tally.waited_ms / 1_000)
+    waits = ((), [at_once + tally.waits[0], *tally.waits[1:]], tally.waited_ms / 1_000)
+    yield _histogram(t.DISPATCH_WAIT, _seconds(WAIT_BOUNDS_MS), [waits])
     yield _counter(t.DECLINES, _by_label(tally.declined))
     yield _counter(t.LOSSES, _by_label(tally.lost))
 
@@ -150,11 +195,17 @@ def _counter(metric: t.Metric, samples: Samples) -> Family:
     return family
 
 
-def _histogram(metric: t.Metric, bounds: Sequence[float], classes: Sequence[int], total: float) -> Family:
+def _histogram(metric: t.Metric, bounds: Sequence[float], series: Iterable[Classed]) -> Family:
+    """Labels bounded by the code only, so that no series need to be added up."""
     names = [*map(str, map(float, bounds)), "+Inf"]
-    family = HistogramMetricFamily(metric.name, metric.meaning)
-    family.add_metric((), list(zip(names, accumulate(classes), strict=True)), total)
+    family = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+    for labels, classes, total in series:
+        family.add_metric(labels, list(zip(names, accumulate(classes), strict=True)), total)
     return family
+
+
+def _seconds(bounds_ms: Sequence[float]) -> list[float]:
+    return [bound / 1_000 for bound in bounds_ms]
 
 
 def _bounded(metric: t.Metric, samples: Samples) -> Samples:

@@ -135,7 +135,8 @@ def metrics_page() -> str:
         "Metrics",
         "`metrics.listen` serves them in the Prometheus text format under `/metrics`, by default on"
         " `http://127.0.0.1:8803/metrics`; the log line `metrics_listening` names the address in use.",
-        "Numbers are read from live state at each scrape and cost nothing between scrapes.",
+        "Most numbers are read from live state at each scrape; the others are counted once a commit or a message, not"
+        " once an event.",
         "Counters begin at 0 when the server starts.",
         f"A metric has at most {SERIES_MAX} series; what is beyond is added up under `{OTHER}`.",
         "Calls that wait for the worker that last served their Flow are shown under the queue `(sticky)`.",

@@ -53,6 +53,7 @@ class RpcCall:
     callers: list[CallerId]
     number: int
     """What its tokens have for an attempt: no other call of this or an earlier server process has the same."""
+    begun_at: int = 0
     delivery: int = 0
     losses: int = 0
     version: int = 0

@@ -13,6 +13,7 @@ from dexd.core.flow.state import RunState
 from dexd.core.ids import CallerId, RunId, WorkerId, rpc_call_id
 from dexd.core.matching.calls import Call, CallKey, CallStage, RpcCall
 from dexd.core.matching.dispatcher import Dispatcher
+from dexd.core.matching.tally import ABANDONED, ANSWERED, REFUSED
 from dexd.core.rejections import Code, Rejection
 from dexd.core.turn import Turn
 from dexd.core.values import Failure, Method, RequestRecord, Response
@@ -93,7 +94,7 @@ class RpcDesk:
             if refused is not None:
                 turn.perform(AnswerRpc(command.caller, refused))
                 return
-            rpc = RpcCall(command, [command.caller], self._next_number(now=turn.now))
+            rpc = RpcCall(command, [command.caller], self._next_number(now=turn.now), turn.now)
             call = self._dispatcher.calls[key] = Call(key, run, Method.RPC, command.name, rpc=rpc)
             self._by_chain.setdefault(run.chain_id, {})[key] = call
             self._by_caller[command.caller] = call
@@ -232,6 +233,8 @@ class RpcDesk:
         if not of_chain:
             del self._by_chain[call.run.chain_id]
         rpc = _rpc(call)
+        outcome = ABANDONED if not rpc.callers else REFUSED if isinstance(answer, Rejection) else ANSWERED
+        self._dispatcher.tally.note_rpc(outcome, turn.now - rpc.begun_at)
         for caller in rpc.callers:
             self._by_caller.pop(caller, None)
             turn.perform(AnswerRpc(caller, answer))

@@ -13,6 +13,7 @@ from dexd.api import client_session
 from dexd.api.client_session import ClientSession
 from dexd.core.rejections import Code, Rejection
 from dexd.engine.ports import Abandon, OnAnswer
+from dexd.engine.request_times import RequestTimes
 from dexpb.v1.flow_service_pb2 import ClientBatch, ClientRequest, ServerBatch, ServerReply
 
 
@@ -67,7 +68,8 @@ class Session:
         self.transport = FakeTransport()
         self.calls = ManualCalls()
         context = cast("grpc.aio.ServicerContext[bytes, bytes]", self.transport)
-        self.session = ClientSession(self.calls, context, buffer_bytes=1_000)
+        self.times = RequestTimes(["Echo", "Wait"])
+        self.session = ClientSession(self.calls, context, self.times, buffer_bytes=1_000)
         self.task = asyncio.create_task(self.session.serve(self.transport.requests()))
 
     async def taken(self, count: int) -> None:
@@ -111,6 +113,34 @@ async def test_refusal_is_a_status_with_reason_inside_the_reply() -> None:
     assert (reply.code, status.message, info.reason, info.metadata["flow_id"]) == (5, "no Flow", "FLOW_NOT_FOUND", "f")
     session.transport.half_close()
     await session.task
+
+
+async def test_one_request_of_a_message_is_timed_and_stands_for_all() -> None:
+    """[OBS-1] Every request is begun and answered, be it the timed one or before or behind it."""
+    session = Session()
+    for first in range(1, 71, 7):
+        ids = [*range(first, first + 7)]
+        session.transport.send(*(ClientRequest(id=n, method="Echo", body=b"x") for n in ids))
+        assert [reply.id for reply in await session.transport.outbound.get()] == ids
+    session.transport.send(ClientRequest(id=1, method="Invented", body=b"x"))
+    await session.taken(1)
+    session.calls.answer(b"x", b"")
+    await session.transport.outbound.get()
+    assert sum(session.times.by_method["Echo"].classes) == 70
+    assert sum(session.times.of_unknown.classes) == 1, "no series for a method that a client made up [ARCH-8]"
+    session.transport.half_close()
+    await session.task
+
+
+async def test_request_whose_client_has_gone_is_not_timed() -> None:
+    """[OBS-1]"""
+    session = Session()
+    session.transport.send(ClientRequest(id=1, method="Wait", body=b"x"))
+    await session.taken(1)
+    session.task.cancel()
+    await asyncio.wait((session.task,))
+    assert session.calls.abandoned == [b"x"]
+    assert sum(session.times.by_method["Wait"].classes) == 0
 
 
 async def test_client_that_stops_sending_still_gets_every_answer() -> None:

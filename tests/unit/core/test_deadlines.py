@@ -45,6 +45,19 @@ def test_disarmed_key_never_comes() -> None:
     assert due(deadlines, 99) == []
 
 
+def test_due_ones_are_counted_without_being_taken() -> None:
+    """[OBS-1] Also when an instant was left and used again, so that the heap has it twice."""
+    deadlines: Deadlines[str] = Deadlines()
+    for key, at in (("a", 5), ("b", 5), ("c", 3), ("d", 9), ("e", 4)):
+        deadlines.arm(key, at)
+    deadlines.disarm("e")
+    deadlines.disarm("c")
+    deadlines.arm("c", 3)
+    assert [deadlines.count_due(now) for now in (2, 3, 4, 5, 9)] == [0, 1, 1, 3, 4]
+    assert due(deadlines, 9) == ["c", "a", "b", "d"]
+    assert deadlines.count_due(9) == 0
+
+
 def test_memory_is_bounded_by_what_is_armed() -> None:
     """[ARCH-8] Keys that move all the time leave no trail."""
     deadlines: Deadlines[str] = Deadlines()

@@ -132,3 +132,13 @@ def test_inv_5_any_order_of_parking_waking_and_coming_back(yard: Yard) -> None:
                 del naive[woken]
         assert yard.deadlines.next_at() == min(naive.values(), default=None)
         assert len(yard.deadlines) <= 8
+
+
+def test_due_ones_in_memory_are_counted_without_being_taken(yard: Yard) -> None:
+    """[OBS-1]"""
+    for stream_id, at in ((1, 30), (2, 10), (3, 20), (4, 10)):
+        yard.park(stream_id, at)
+    assert yard.deadlines.next_at() == 10
+    assert [yard.deadlines.count_due(now) for now in (9, 10, 25, 30)] == [0, 2, 3, 4]
+    assert yard.due(30) == [(10, 2), (10, 4), (20, 3), (30, 1)]
+    assert yard.deadlines.count_due(30) == 0

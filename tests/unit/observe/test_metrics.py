@@ -1,6 +1,7 @@
 """Metrics: the endpoint, and that every family stands in the table and the other way round [OBS-1]."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,34 +9,51 @@ import structlog
 from prometheus_client.parser import text_string_to_metric_families
 
 from dexd.core import commands as c
-from dexd.core.ids import WorkerId
+from dexd.core.ids import CallerId, FlowId, RequestId, WorkerId
 from dexd.core.matching.tally import WAIT_BOUNDS_MS
-from dexd.core.values import DecisionKind, Standing, StepPlan
+from dexd.core.values import DecisionKind, Failure, Method, Standing, StepPlan, StopType
+from dexd.engine.request_times import RequestTimes
 from dexd.engine.retention import RetentionStatus
 from dexd.errors import ListenError
+from dexd.log.memory_log import MemoryLog
 from dexd.observe.metric_table import METRIC_TABLE, OTHER, QUEUE_WAITING, SERIES_MAX, WORKER_RUNNING, Kind
 from dexd.observe.metrics import ServerFacts, _bounded, create_exposition
 from dexd.observe.metrics_listener import CONNECTIONS_MAX, HEAD_BYTES_MAX, MetricsListener
 from dexd.settings import ListenAddress
-from tests.unit.engine.rig import BEGUN_AT, Rig
+from tests.unit.engine.rig import BEGUN_AT, Answers, Rig, stop_command
 
 
-def exposition(rig: Rig, wal_file: Path) -> str:
-    facts = ServerFacts("1.2.3", 120, BEGUN_AT - 5_000, wal_file)
-    return create_exposition(rig.engine, rig.clock, facts)().decode()
+def exposition(
+    rig: Rig,
+    log_file: Path = Path("absent"),
+    status: RetentionStatus | None = None,
+    times: RequestTimes | None = None,
+) -> str:
+    facts = ServerFacts("1.2.3", 120, BEGUN_AT - 5_000, log_file)
+    render = create_exposition(rig.engine, rig.clock, facts, status or RetentionStatus(), times or RequestTimes([]))
+    return render().decode()
 
 
-def scrape(rig: Rig, wal_file: Path = Path("absent")) -> dict[str, dict[tuple[str, ...], float]]:
+def scrape(
+    rig: Rig, log_file: Path = Path("absent"), times: RequestTimes | None = None
+) -> dict[str, dict[tuple[str, ...], float]]:
     """Samples by name, then by label values in the order of the labels' names."""
     found: dict[str, dict[tuple[str, ...], float]] = {}
-    for family in text_string_to_metric_families(exposition(rig, wal_file)):
+    for family in text_string_to_metric_families(exposition(rig, log_file, times=times)):
         for sample in family.samples:
             found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
     return found
 
 
+def rpc_command(request_id: str, caller: CallerId) -> c.InvokeRpc:
+    expires_at = BEGUN_AT + 60_000
+    return c.InvokeRpc(
+        caller, FlowId("f"), None, "get", b"", RequestId(request_id), request_id.encode(), 10_000, expires_at
+    )
+
+
 async def test_every_metric_of_the_table_is_served_and_no_other() -> None:
-    families = list(text_string_to_metric_families(exposition(Rig(), Path("absent"))))
+    families = list(text_string_to_metric_families(exposition(Rig())))
     served = {(f"{family.name}_total" if family.type == "counter" else family.name, family.type) for family in families}
     assert served == {(metric.name, metric.kind.value) for metric in METRIC_TABLE}
     assert {family.documentation for family in families} == {metric.meaning for metric in METRIC_TABLE}
@@ -46,10 +64,10 @@ async def test_keep_2_removals_and_failures_of_the_archive_are_shown() -> None:
     status = RetentionStatus()
     status.removed_runs, status.removed_streams, status.archived_executions = 5, 3, 4
     status.archive_failures, status.postponed_executions = 3, 2
-    rig = Rig()
-    text = create_exposition(rig.engine, rig.clock, ServerFacts("1", 1, BEGUN_AT, Path("absent")), status)().decode()
     samples = {
-        sample.name: sample.value for family in text_string_to_metric_families(text) for sample in family.samples
+        sample.name: sample.value
+        for family in text_string_to_metric_families(exposition(Rig(), status=status))
+        for sample in family.samples
     }
     assert samples["dexd_removed_runs_total"] == 5
     assert samples["dexd_removed_schedules_and_jobs_total"] == 3
@@ -68,17 +86,19 @@ def test_names_follow_the_conventions_of_prometheus() -> None:
 
 async def test_server_and_commits_are_measured(tmp_path: Path) -> None:
     rig = Rig()
-    wal_file = tmp_path / "log.db-wal"
-    wal_file.write_bytes(b"x" * 4_096)
+    log_file = tmp_path / "log.db"
+    log_file.write_bytes(b"x" * 8_192)
+    (tmp_path / "log.db-wal").write_bytes(b"x" * 4_096)
     await rig.start("a")
     await rig.start("b")
-    found = scrape(rig, wal_file)
+    found = scrape(rig, log_file)
     assert found["dexd_build_info"] == {("1.2.3",): 1}
     assert found["dexd_uptime_seconds"] == {(): 5}
     assert found["dexd_startup_seconds"] == {(): 0.12}
     assert found["dexd_serving"] == {(): 1}
     assert found["dexd_open_runs"] == {(): 2}
     assert found["dexd_wal_bytes"] == {(): 4_096}
+    assert found["dexd_log_bytes"] == {(): 8_192}
     assert found["dexd_events_total"] == {("FlowStarted",): 2, ("StepScheduled",): 2}
     assert found["dexd_commit_events_sum"] == {(): 4}
     assert found["dexd_commit_events_count"] == {(): 2}
@@ -117,6 +137,78 @@ async def test_workers_queues_and_dispatches_are_measured() -> None:
     assert sum(found["dexd_dispatches_total"].values()) == 2
 
 
+async def test_runs_and_attempts_are_counted_by_how_they_ended() -> None:
+    """[OBS-1]"""
+    rig = Rig()
+    worker = await rig.worker("w1", streams=3)
+    for flow_id in ("done", "failed", "canceled"):
+        await rig.start(flow_id)
+    done, failed, _ = worker.calls
+    worker.decide(done, DecisionKind.FORCE_COMPLETE, b"1")
+    worker.say(c.FailCall(worker.session, failed.stream, failed.call.token, Failure("E", "no", non_retryable=True)))
+    await rig.answer(stop_command("canceled", StopType.CANCEL))
+    found = scrape(rig)
+    assert found["dexd_closed_runs_total"] == {
+        ("COMPLETED",): 1,
+        ("FAILED",): 1,
+        ("CANCELED",): 1,
+        ("TERMINATED",): 0,
+        ("CONTINUED_AS_NEW",): 0,
+    }
+    assert found["dexd_step_attempts_total"] == {
+        ("wait_for", "completed"): 0,
+        ("wait_for", "failed"): 0,
+        ("execute", "completed"): 1,
+        ("execute", "failed"): 1,
+    }
+    assert found["dexd_open_runs"] == {(): 0}
+
+
+async def test_replay_is_measured_at_every_recovery() -> None:
+    """[OBS-1]"""
+    log = MemoryLog()
+    first = Rig(log)
+    await first.start("a")
+    await first.start("b")
+    assert scrape(first)["dexd_replayed_runs"] == {(): 0}
+    found = scrape(Rig(log))
+    assert found["dexd_replayed_runs"] == {(): 2}
+    assert found["dexd_replay_seconds"][()] > 0
+
+
+async def test_requests_are_shown_by_method_in_seconds() -> None:
+    """[OBS-1] Methods that nobody called yet have no series."""
+    times = RequestTimes(["StartFlow", "StopFlow"])
+    times.by_method["StartFlow"].add(2.0, 9)
+    times.of_unknown.add(0.5, 1)
+    found = scrape(Rig(), times=times)
+    assert found["dexd_request_seconds_count"] == {("StartFlow",): 9, (OTHER,): 1}
+    assert found["dexd_request_seconds_sum"]["StartFlow",] == pytest.approx(0.018)
+    buckets = found["dexd_request_seconds_bucket"]
+    assert [buckets[bound, "StartFlow"] for bound in ("0.001", "0.0025", "+Inf")] == [0, 9, 9]
+
+
+async def test_rpcs_are_measured_from_their_callers_question_to_the_outcome() -> None:
+    """[OBS-1] The wait for a worker is part of it."""
+    rig = Rig()
+    await rig.start()
+    *_, abandon = [rig.engine.invoke(partial(rpc_command, f"rpc-{number}"), Answers()) for number in range(3)]
+    await rig.decided()
+    abandon()
+    await rig.decided()
+    await rig.advance(1_500)
+    worker = await rig.worker("w1", streams=3)
+    rpcs = [call for call in worker.calls if call.call.token.method is Method.RPC]
+    worker.complete(rpcs[0], output=b"1")
+    worker.say(c.FailCall(worker.session, rpcs[1].stream, rpcs[1].call.token, Failure("E", "no")))
+    await rig.decided()
+    found = scrape(rig)
+    assert found["dexd_rpc_seconds_count"] == {("answered",): 1, ("refused",): 1, ("abandoned",): 1}
+    assert found["dexd_rpc_seconds_sum"] == {("answered",): 1.5, ("refused",): 1.5, ("abandoned",): 0}
+    assert found["dexd_rpc_seconds_bucket"]["1.0", "answered"] == 0
+    assert found["dexd_rpc_seconds_bucket"]["2.5", "answered"] == 1
+
+
 async def test_lost_deliveries_are_counted_by_reason() -> None:
     rig = Rig()
     await rig.worker("w1")
@@ -129,7 +221,9 @@ async def test_deadline_that_nobody_handled_is_overdue() -> None:
     rig = Rig()
     await rig.start()
     rig.clock.at += 13_000  # and no alarm rings
-    assert scrape(rig)["dexd_deadline_overdue_seconds"] == {(): 3}
+    found = scrape(rig)
+    assert found["dexd_deadline_overdue_seconds"] == {(): 3}
+    assert found["dexd_deadlines_overdue"] == {(): 1}
 
 
 def test_series_beyond_the_bound_are_added_up() -> None:
