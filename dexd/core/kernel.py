@@ -101,10 +101,6 @@ class Kernel:
         """When `Tick` is due next; None when nothing waits for time."""
         return self._dispatcher.deadlines.next_at() if self._is_serving else None
 
-    def count_due(self, now: int) -> int:
-        """Deadlines at or before `now` that no `handle` has come for yet, for inspection."""
-        return self._dispatcher.deadlines.count_due(now)
-
     def wanted(self, command: c.Command) -> Wanted | None:
         """What the shell must look up in the log, and `adopt` if it exists, before `handle`; None if nothing."""
         return self._look_ups.wanted(command)

@@ -185,7 +185,9 @@ class LiveState:
     def count_due(self, now: int) -> int:
         """How much the rules would do now, be the runs in memory or not; for inspection."""
         kernel = self.kernel
-        return kernel.count_due(now) + self.parking.count_due(now) if kernel.is_serving else 0
+        if not kernel.is_serving:
+            return 0
+        return kernel.dispatcher.deadlines.count_due(now) + self.parking.count_due(now)
 
     def is_parked_run_due(self, now: int) -> bool:
         """Whether a parked run is to be woken before anything else is decided [TIMER-5]."""
