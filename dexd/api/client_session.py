@@ -88,13 +88,16 @@ class ClientSession:
             # No request can be told from another, so none can be refused alone.
             self.end(Rejection(Code.MALFORMED, "the message is not a ClientBatch"))
             return
-        requests, answer = iter(batch.requests), self._answer
-        count = len(batch.requests)
-        for request in islice(requests, self._times.draw(count)):
-            self._begin(request, answer)
-        for request in islice(requests, 1):
-            self._begin(request, self._times.timed(request.method, answer, stands_for=count))
-        for request in requests:
+        requests, answer, times = batch.requests, self._answer, self._times
+        count = len(requests)
+        rest = iter(requests)
+        if count > 1:
+            for request in islice(rest, times.draw(count)):
+                self._begin(request, answer)
+        for request in rest:
+            self._begin(request, times.timed(request.method, answer, count))
+            break
+        for request in rest:
             self._begin(request, answer)
 
     def _begin(self, request: ClientRequest, answer: Callable[[int, bytes | Rejection], None]) -> None:

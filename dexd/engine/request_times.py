@@ -12,7 +12,7 @@ from typing import Final, ParamSpec
 
 from dexd.engine.system import stopwatch_ms
 
-REQUEST_BOUNDS_MS: Final = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 60_000)
+REQUEST_BOUNDS_MS: Final = (1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1e3, 2.5e3, 5e3, 1e4, 6e4)
 """Upper bounds, inclusive, of the classes of durations; above the last is one more. A poll is held up to a minute."""
 
 STRIDE: Final = 0.6180339887498949
@@ -52,7 +52,7 @@ class RequestTimes:
         self._drawn = (self._drawn + STRIDE) % 1.0
         return int(self._drawn * count)
 
-    def timed(self, method: str, on_answer: Callable[Answer, None], *, stands_for: int = 1) -> Callable[Answer, None]:
+    def timed(self, method: str, on_answer: Callable[Answer, None], stands_for: int = 1) -> Callable[Answer, None]:
         """Give what is to be called in place of `on_answer`, for a request that arrives now.
 
         A request that is never answered, because its client has gone, does not count.

@@ -18,6 +18,7 @@ from dextools.cli.app import build_app
 from dextools.cli.errors import EXIT_CODE_BY_REASON, EXIT_CODE_BY_STATUS, ExitCode
 from dextools.cli.invocation import GLOBAL_OPTIONS
 from dextools.command_docs import ParameterDoc, command_docs, parameter_doc
+from dextools.dashboard import dashboard_json
 from dextools.field_docs import attribute_docs, member_docs
 from dextools.state_diagrams import ascii_lines, flow_edges, mermaid, neutral_events, step_edges
 
@@ -141,15 +142,23 @@ def metrics_page() -> str:
         f"A metric has at most {SERIES_MAX} series; what is beyond is added up under `{OTHER}`.",
         "Calls that wait for the worker that last served their Flow are shown under the queue `(sticky)`.",
         "",
+        "[grafana-dashboard.json](grafana-dashboard.json) is a dashboard that shows all of them: import it into Grafana"
+        " and choose the Prometheus data source that scrapes the server, for example with",
+        "",
+        *_fenced("yaml", ("scrape_configs:", "  - job_name: dexd", "    static_configs:", _SCRAPED)),
+        "",
         *_markdown_table(("metric", "type", "labels", "meaning"), rows),
     )
 
+
+_SCRAPED = '      - targets: ["127.0.0.1:8803"]'
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "errors.md": errors_page,
     "configuration.md": configuration_page,
     "cli.md": cli_page,
     "metrics.md": metrics_page,
+    "grafana-dashboard.json": dashboard_json,
     "state-machine.md": state_machine_page,
 }
 """File name below docs/ to what makes its text."""
