@@ -18,6 +18,7 @@ from dexsdk._blob_frames import values_of, with_values
 from dexsdk._blobs import Blobs
 from dexsdk._call import Call, HeartbeatOutlet, current_call
 from dexsdk._failure import describe_failure
+from dexsdk._failure_log import log_failure
 from dexsdk._fetching import FetchSource
 from dexsdk._handlers import find_handlers, key_of
 from dexsdk._registered import Handler
@@ -81,7 +82,7 @@ class Invoker:
         try:
             value = call.decode(handler.input_codec, assign.input, "input") if handler.takes_input else None
         except Exception as error:  # noqa: BLE001 -- own codecs may raise anything; it is a failed attempt
-            return frames.Failed(assign.stream, assign.token, describe_failure(error))
+            return _failed(call, error)
         return PreparedCall(call, handler, value, self._small_bytes, self.frame_bytes_max)
 
     def _refusal(self, assign: frames.Assign) -> str:
@@ -173,7 +174,7 @@ class PreparedCall(msgspec.Struct, eq=False):
 
     def failed(self, error: BaseException) -> frames.Failed:
         """Give the frame for a call that the transport could not run or had to abandon."""
-        return frames.Failed(self.assign.stream, self.assign.token, describe_failure(error))
+        return _failed(self._call, error)
 
     def _start(self) -> Any:
         handler, context = self._handler, Context(self._call)
@@ -242,6 +243,12 @@ class PreparedCall(msgspec.Struct, eq=False):
 
 _Result: TypeAlias = tuple[frames.Wait | None, frames.Decision | None, bytes, tuple[frames.Movement, ...]]
 """The fields of Output that depend on the method: wait, decision, output, next_steps."""
+
+
+def _failed(call: Call, error: BaseException) -> frames.Failed:
+    failure = describe_failure(error)
+    log_failure(call, error, failure)
+    return frames.Failed(call.assign.stream, call.assign.token, failure)
 
 
 def _encode_wait_for_result(call: Call, result: object) -> _Result:
