@@ -106,6 +106,8 @@ class WorkerEngine:
         self._ended = Announcement()
         self._is_started = False
         self._was_welcome = False
+        self._last_end: RemoteStatus | None = None
+        """How the last connection ended, or why there was none."""
         self._failure: Exception | None = None
 
     @property
@@ -118,6 +120,18 @@ class WorkerEngine:
         """How the queues stand now [READY-4]."""
         with self._lock:
             return self._readiness.state
+
+    def describe_registration(self) -> str:
+        """Say which queues were never registered, and what may be the reason."""
+        with self._lock:
+            queues = ", ".join(map(repr, self._readiness.unregistered))
+        if not self._is_started:
+            why = "the worker was not started"
+        elif self._last_end is None:
+            why = "the server has not answered yet"
+        else:
+            why = f"the last connection ended with {self._last_end.code}: {self._last_end.message}"
+        return f"not registered yet: queues {queues}; {why}"
 
     @property
     def reserve_declines(self) -> int:
@@ -215,6 +229,7 @@ class WorkerEngine:
     def on_session_ended(self, status: RemoteStatus, *, was_welcome: bool) -> None:
         """See LinkOwner."""
         self._was_welcome |= was_welcome
+        self._last_end = status
         if status.reason == SUPERSEDED or (not self._was_welcome and status.reason in FATAL_AT_START):
             self.abort(status.to_error("Worker.start"))
         elif status.code in PERMANENT_CODES:

@@ -39,6 +39,11 @@ class Readiness:
         return self.was_ready and self.failure is None
 
     @property
+    def unregistered(self) -> tuple[str, ...]:
+        """The queues that have never been registered, in order."""
+        return tuple(queue for queue in self._stream_counts if queue in self._unregistered)
+
+    @property
     def failure(self) -> PullRegistrationError | None:
         """The error of the first queue that has a permanent error and no registered stream [READY-3]."""
         for queue, error in self._errors.items():

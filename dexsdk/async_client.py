@@ -27,7 +27,7 @@ from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
 from dexsdk.batch import AsyncBatch
 from dexsdk.blob_cache import BlobCache
 from dexsdk.channel import Channel, ChannelMap
-from dexsdk.connection import ClientOptions
+from dexsdk.connection import ClientOptions, resolve_options
 from dexsdk.flow import FlowRef
 from dexsdk.flow_config import FlowConfig
 from dexsdk.flow_state import FlowExplanation, FlowState
@@ -61,7 +61,7 @@ class AsyncClient:
         self, registry: Registry, blob_cache: BlobCache | None = None, options: ClientOptions | None = None
     ) -> None:
         """Make a client; see Client for the arguments."""
-        options = options or ClientOptions()
+        options = resolve_options(ClientOptions, blob_cache, options)
         self.blob_cache = blob_cache
         open_channel = partial(
             ServerChannel, options.server_address, options.credential, options.tls, new_session_key()

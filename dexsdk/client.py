@@ -28,7 +28,7 @@ from dexsdk.attribute_match import AttributeMatch, WaitForAttributeOptions
 from dexsdk.batch import Batch
 from dexsdk.blob_cache import BlobCache
 from dexsdk.channel import Channel, ChannelMap
-from dexsdk.connection import ClientOptions
+from dexsdk.connection import ClientOptions, resolve_options
 from dexsdk.flow import FlowRef
 from dexsdk.flow_config import FlowConfig
 from dexsdk.flow_state import FlowExplanation, FlowState
@@ -72,8 +72,11 @@ class Client:
             registry: The Flows that calls name.
             blob_cache: Where large values are kept; the caller closes it.
             options: Where to connect to.
+
+        Raises:
+            TypeError: the options stand in the place of the blob cache, or are of another kind.
         """
-        options = options or ClientOptions()
+        options = resolve_options(ClientOptions, blob_cache, options)
         self.blob_cache = blob_cache
         open_channel = partial(
             ServerChannel, options.server_address, options.credential, options.tls, new_session_key()

@@ -1,6 +1,7 @@
 """Where clients and workers connect to, and how much a worker takes on."""
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from dexsdk._durations import Duration, to_duration_ms
 from dexsdk._names import check_name
@@ -70,6 +71,23 @@ class WorkerOptions:
     pull: PullWorkerOptions | None = None
     credential: Credential | None = None
     tls: TlsOptions | None = None
+
+
+Options = TypeVar("Options", ClientOptions, WorkerOptions)
+
+
+def resolve_options(kind: type[Options], blob_cache: object, options: Options | None) -> Options:
+    """Give the options of a client or worker, or the default ones.
+
+    Raises:
+        TypeError: options stand where the blob cache belongs, or are of another kind; what they say would be ignored,
+            and the server at the default address be taken.
+    """
+    if isinstance(blob_cache, ClientOptions | WorkerOptions | PullWorkerOptions):
+        raise TypeError(f"the second argument is the blob cache; write options={type(blob_cache).__name__}(...)")
+    if options is not None and not isinstance(options, kind):
+        raise TypeError(f"options are {type(options).__name__}, {kind.__name__} are needed")
+    return options or kind()
 
 
 def _check_count(value: object, name: str, minimum: int) -> None:

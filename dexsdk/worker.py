@@ -14,7 +14,7 @@ from dexsdk._registry import Registry
 from dexsdk._runners import LoopRunner, ThreadRunner
 from dexsdk._server_channel import ServerChannel
 from dexsdk.blob_cache import BlobCache
-from dexsdk.connection import WorkerOptions
+from dexsdk.connection import WorkerOptions, resolve_options
 from dexsdk.errors import FlowDefinitionError
 
 __all__ = ["AsyncWorker", "PullQueueState", "PullRegistrationState", "Worker"]
@@ -38,6 +38,7 @@ class Worker:
 
         Raises:
             FlowDefinitionError: a handler is a coroutine.
+            TypeError: the options stand in the place of the blob cache, or are of another kind.
             ValueError: the RPC reserve does not fit the task limit [RES-1].
         """
         coroutines = find_async_handlers(registry)
@@ -45,7 +46,7 @@ class Worker:
             names = ", ".join(sorted({f"{flow_type}.{name}" for flow_type, name, _ in coroutines}))
             raise FlowDefinitionError(f"Worker serves sync handlers only, AsyncWorker serves coroutines: {names}")
         self.blob_cache = blob_cache
-        options = options or WorkerOptions()
+        options = resolve_options(WorkerOptions, blob_cache, options)
         open_channel = channel_opener(options)
         blobs = Blobs(GrpcBlobTransfer(open_channel, None), blob_cache)
         self._engine = new_engine(registry, options, ThreadRunner(registry, blobs), open_channel, blobs)
@@ -81,12 +82,16 @@ class Worker:
             timeout: None waits without limit.
 
         Raises:
-            TimeoutError: the time ran out.
+            TimeoutError: the time ran out; it names the queues that are left and how the last connection ended.
             PullRegistrationError: the server refused a queue for good [READY-3].
             DexServiceError: the server refused this worker for good.
             RuntimeError: the worker was stopped first.
         """
-        self._engine.registered().result(_seconds(timeout))
+        waiter = self._engine.registered()
+        try:
+            waiter.result(_seconds(timeout))
+        except TimeoutError as error:
+            raise TimeoutError(self._engine.describe_registration()) from error
 
     def pull_registration_state(self) -> PullRegistrationState:
         """Tell how the queues stand now [READY-4, READY-5]."""
@@ -115,10 +120,11 @@ class AsyncWorker:
         """Make a worker; nothing is connected yet. See Worker for the arguments.
 
         Raises:
+            TypeError: the options stand in the place of the blob cache, or are of another kind.
             ValueError: the RPC reserve does not fit the task limit [RES-1].
         """
         self.blob_cache = blob_cache
-        options = options or WorkerOptions()
+        options = resolve_options(WorkerOptions, blob_cache, options)
         open_channel = channel_opener(options)
         blobs = Blobs(GrpcBlobTransfer(open_channel, None), blob_cache)
         self._runner = LoopRunner(registry, blobs)
@@ -147,7 +153,11 @@ class AsyncWorker:
 
     async def wait_pull_registered(self, timeout: Duration | None = None) -> None:
         """Return once every queue was registered; see Worker. Cancelling it cancels only this wait [READY-2]."""
-        await asyncio.wait_for(asyncio.wrap_future(self._engine.registered()), _seconds(timeout))
+        waiter = asyncio.wrap_future(self._engine.registered())
+        try:
+            await asyncio.wait_for(waiter, _seconds(timeout))
+        except TimeoutError as error:
+            raise TimeoutError(self._engine.describe_registration()) from error
 
     def pull_registration_state(self) -> PullRegistrationState:
         """See Worker."""

@@ -104,7 +104,7 @@ def test_worker_does_not_talk_to_a_server_that_it_cannot_verify() -> None:
     """[SEC-3]: None trusts the system's authorities, of which the test's is none."""
     with ScriptedPeer(server_credentials()) as server:
         options = WorkerOptions(server_address=server.address, tls=TlsOptions())
-        with running(options) as worker, pytest.raises(TimeoutError):
+        with running(options) as worker, pytest.raises(TimeoutError, match="ended with UNAVAILABLE"):
             worker.wait_pull_registered(timeout=0.5)
 
 
