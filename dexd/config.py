@@ -83,6 +83,7 @@ class MatchingSection(msgspec.Struct, frozen=True):
     """How often each session is pinged [WIRE-7]."""
     pong_timeout_ms: Annotated[int, Duration("10ms", "1h")] = 10_000
     """How long a ping may stay unanswered, and a full session unread, before the session is closed [WIRE-6, WIRE-7]."""
+    session_max_age_ms: Annotated[int, Duration("0s", "3650d")] = 86_400_000
     max_concurrent_tasks_cap: Annotated[int, Count(1, 100_000)] = 256
     max_streams: Annotated[int, Count(1, 10_000_000)] = 100_000
     """Logical streams of all workers together [QUEUE-3]."""
@@ -154,6 +155,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
             resume_wait_ms=matching.resume_wait_ms,
             ping_interval_ms=matching.ping_interval_ms,
             pong_timeout_ms=matching.pong_timeout_ms,
+            session_max_age_ms=matching.session_max_age_ms,
             max_concurrent_tasks_cap=matching.max_concurrent_tasks_cap,
             max_streams=matching.max_streams,
             max_queue_length=matching.max_queue_length,

@@ -116,8 +116,7 @@ class SessionLink:
         with self._lock:
             orders = self._session.tick(now_ms())
             self._send(orders.send)
-            if self._session.is_to_be_left and self._connection is not None:
-                self._connection.finish()
+            self._leave_if_asked()
         for delivery in orders.abandoned:
             logger.warning("handler_abandoned %s: it lost its slot because it ignored its cancellation", delivery)
 
@@ -145,16 +144,19 @@ class SessionLink:
             with self._lock:
                 self._connection = None
                 was_welcome = self._session.is_open
+                was_asked = self._session.is_to_be_left
                 has_calls = not self._session.is_quiet
                 self._session.disconnect()
             if not self._closed.is_set():
-                self._log_end(status, was_welcome=was_welcome)
+                self._log_end(status, was_welcome=was_welcome, was_asked=was_asked)
                 self._owner.on_session_ended(status, was_welcome=was_welcome)
             self._closed.wait(self._backoff.next_delay_ms(random.random(), has_calls=has_calls) / 1000)
 
-    def _log_end(self, status: RemoteStatus, *, was_welcome: bool) -> None:
-        """Say it once per outage; the tries in between would fill the log."""
+    def _log_end(self, status: RemoteStatus, *, was_welcome: bool, was_asked: bool) -> None:
+        """Say it once per outage; the tries in between would fill the log. No outage if the server asked for it."""
         level = logging.WARNING if was_welcome or not self._is_outage_logged else logging.DEBUG
+        if was_asked:
+            level = logging.INFO
         self._is_outage_logged = True
         logger.log(level, "session_ended code=%s reason=%s details=%s", status.code, status.reason, status.message)
 
@@ -184,6 +186,7 @@ class SessionLink:
         with self._lock:
             orders = self._session.receive(received, now_ms())
             self._send(orders.send)
+            self._leave_if_asked()
         if orders.start:
             self._runner.start(self._owner, orders.start)
         for delivery in orders.cancel:
@@ -194,6 +197,11 @@ class SessionLink:
         for assign in orders.reserve_declines:
             logger.debug("step_declined_for_rpc_reserve flow_type=%s step=%s", assign.flow_type, assign.name)
         self._owner.on_progress()
+
+    def _leave_if_asked(self) -> None:
+        """End the connection that the server wants replaced, as soon as nothing is under way in it [DRAIN-3]."""
+        if self._session.is_to_be_left and self._connection is not None:
+            self._connection.finish()
 
     def _send(self, outgoing: Sequence[frames.WorkerFrame]) -> None:
         if self._connection is not None:

@@ -237,6 +237,11 @@ ERROR_TABLE: Final[Mapping[Code, ErrorRow]] = {
         "The worker did not answer a ping, or did not read, within the pong timeout.",
         "Connect again; look for a blocked process or a connection that lets only one direction through.",
     ),
+    Code.SESSION_EXPIRED: ErrorRow(
+        _S.UNAVAILABLE,
+        "The session reached matching.session_max_age, and its worker did not go when it was asked to reconnect.",
+        "Connect again and present what runs; nothing is lost.",
+    ),
     Code.MAILBOX_FULL: ErrorRow(
         _S.RESOURCE_EXHAUSTED,
         "Too many requests wait in the server.",

@@ -22,6 +22,12 @@ class KernelConfig(msgspec.Struct, frozen=True):
     """How long deliveries of a lost session stay current [WIRE-11]."""
     ping_interval_ms: int = 20_000
     pong_timeout_ms: int = 10_000
+    session_max_age_ms: int = 86_400_000
+    """Age at which a worker is asked to replace its session by a new one, finishing first what it runs; 0 is never.
+
+    Sessions that began together get different ages, from four fifths of this one on. A worker that stays is cut off
+    after 5 s, or half of matching.dispatch_wait if that is less, and comes back with the calls it runs [DRAIN-3].
+    """
     max_concurrent_tasks_cap: int = 256
     """Largest max_concurrent_tasks of a worker, and the streams one app worker ID may hold [QUEUE-3]."""
     max_streams: int = 100_000
@@ -43,6 +49,12 @@ DECLINED_OFFERS_MAX = 16
 
 CANCEL_GRACE_MS = 30_000
 """How long a canceled handler may clean up before its slot is released by force [STOP-4]."""
+
+RECONNECT_GRACE_MS = 5_000
+"""How long a worker that was asked to replace its session may go on with it, at most half the dispatch wait [DRAIN-3].
+
+Meanwhile the worker gets no calls, and those that can go nowhere else wait for it.
+"""
 
 CAPACITY_HOLD_MS_MIN = 50
 CAPACITY_HOLD_MS_MAX = 1_000

@@ -11,7 +11,7 @@ from dexd.core.flow.state import RunState, StepExecution, StepPhase
 from dexd.core.ids import TIMEOUT_HANDLER_ID, StepExecutionId, WorkerId
 from dexd.core.kernel import Kernel
 from dexd.core.matching.calls import Call, CallKey, CallStage
-from dexd.core.matching.deadline_keys import HoldDue, PingDue
+from dexd.core.matching.deadline_keys import AgeDue, HoldDue, PingDue
 from dexd.core.matching.sessions import Session, Stream, Worker
 from dexd.core.sub_flow_desk import running_children
 from dexd.core.values import FlowStatus, Method
@@ -225,6 +225,9 @@ def _session_faults(kernel: Kernel, session: Session) -> Iterator[str]:
         yield f"session {session.session_id} has ended"
     if kernel.dispatcher.deadlines.armed_at(PingDue(session.session_id)) is None:
         yield f"session {session.session_id} is not pinged [WIRE-7]"
+    is_watched = kernel.dispatcher.deadlines.armed_at(AgeDue(session.session_id)) is not None
+    if session.is_retiring and not (session.is_draining and is_watched):
+        yield f"session {session.session_id} was asked to go, and may stay or get calls [DRAIN-3]"
 
 
 def _name(stream: Stream) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from dexd.core.ids import FlowId, RunId, StepExecutionId, StreamId
 from dexd.core.jobs.desk import JobDesk
 from dexd.core.jobs.state import JobState
 from dexd.core.look_ups import LookUps
-from dexd.core.matching.deadline_keys import DeadlineKey, FireDue, HeartbeatDue, HoldDue, PingDue, TurnDue
+from dexd.core.matching.deadline_keys import AgeDue, DeadlineKey, FireDue, HeartbeatDue, HoldDue, PingDue, TurnDue
 from dexd.core.matching.deliveries import Deliveries
 from dexd.core.matching.dispatcher import Dispatcher
 from dexd.core.matching.rpc_desk import RpcDesk
@@ -288,6 +288,8 @@ class Kernel:
             self._deliveries.heartbeat_due(turn, self._dispatcher.calls[key.call_key])
         elif isinstance(key, FireDue):
             self._schedules.clockwork.fire_due(turn, key.stream_id)
+        elif isinstance(key, AgeDue):
+            self._workforce.age_due(turn, key.session_id)
         else:
             call = self._dispatcher.calls.get(key)
             if call is not None:

@@ -88,6 +88,7 @@ class Code(StrEnum):
     MAX_STREAMS_EXCEEDED = "MAX_STREAMS_EXCEEDED"
     """The node has matching.max_streams streams already."""
     SESSION_TIMEOUT = "SESSION_TIMEOUT"
+    SESSION_EXPIRED = "SESSION_EXPIRED"
     """The worker did not answer a ping, or did not read, within matching.pong_timeout."""
     MAILBOX_FULL = "MAILBOX_FULL"
     """Too many requests wait in the server; try again later [ARCH-8]."""

@@ -79,7 +79,11 @@ class _Life:
         self.writer = _Writer(log)
         self.flow_types = FlowTypeDirectory()
         kernel = msgspec.structs.replace(
-            config.kernel(), accept_timeout_ms=NEVER_MS, ping_interval_ms=NEVER_MS, pong_timeout_ms=NEVER_MS
+            config.kernel(),
+            accept_timeout_ms=NEVER_MS,
+            ping_interval_ms=NEVER_MS,
+            pong_timeout_ms=NEVER_MS,
+            session_max_age_ms=0,
         )
         self.engine = Engine(log, self.writer, clock, kernel, on_fatal=on_fatal, call_later=clock.call_later)
         limits = FlowLimits(config.api.max_message_bytes, NEVER_MS, config.flow.rpc_timeout_ms)

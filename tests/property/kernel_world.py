@@ -85,7 +85,7 @@ class Peer:
     def take(self, effect: f.AssignCall) -> None:
         """A call arrives on a stream."""
         number = effect.stream
-        assert not self.is_draining, "assigned to a draining worker [DRAIN-2]"
+        assert not self.is_draining, "assigned to a draining worker [DRAIN-2, DRAIN-3]"
         assert number not in self.calls, f"stream {number} has two calls [WIRE-2]"
         self.calls[number] = Delivered(effect.call.token, number, self.queues[number])
 
@@ -322,6 +322,8 @@ class KernelWorld:
             case f.AcknowledgeResult():
                 # After a reconnect a settled call is acknowledged at once; the worker forgets it.
                 peer.forget(effect.stream, effect.token)
+            case f.AskReconnect():
+                peer.is_draining = True
             case f.SendPing():
                 peer.pings.append(effect.nonce)
 

@@ -69,7 +69,7 @@ from tests.support.deletion_builders import delete_message
 from tests.support.forks import BEGINNING, at_step, at_time, at_type, execution_log, preparation
 
 LARGE = b"x" * (INLINE_VALUE_BYTES_MAX + 1)
-CONFIG = KernelConfig(max_concurrent_tasks_cap=256)
+CONFIG = KernelConfig(max_concurrent_tasks_cap=256, session_max_age_ms=120_000)
 DURATIONS = (0, 1, 40, 1_000, 5_000, 10_000, 30_000)
 
 flow_ids = st.sampled_from(["f1", "f2", "f3"])

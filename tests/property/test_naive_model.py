@@ -75,7 +75,9 @@ from tests.support.builders import (
 from tests.support.deletion_builders import delete_message
 
 NEVER_MS = 10**12
-CONFIG = KernelConfig(ping_interval_ms=NEVER_MS, pong_timeout_ms=NEVER_MS, accept_timeout_ms=NEVER_MS)
+CONFIG = KernelConfig(
+    ping_interval_ms=NEVER_MS, pong_timeout_ms=NEVER_MS, session_max_age_ms=0, accept_timeout_ms=NEVER_MS
+)
 SPARE_STREAMS = 8
 """On each queue, beyond one for every Step that may want a worker: no call waits for a stream."""
 STEPS_MAX = 20

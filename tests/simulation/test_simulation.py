@@ -49,6 +49,20 @@ def test_broken_sessions_take_no_call_with_them() -> None:
         assert lost == [], world.describe()
 
 
+def test_sessions_that_grow_old_take_no_call_with_them() -> None:
+    """[DRAIN-3, WIRE-10]: short calls finish first, long ones move to the next session; nothing is delivered twice."""
+    left = cut_off = 0
+    for seed in range(1, 31, 2):
+        world = World(seed, Faults(slow_handler=0.3), session_max_age_ms=2_000)
+        world.run()
+        events = [recorded.event for history in read_histories(world.log).values() for recorded in history]
+        assert [event for event in events if isinstance(event, StepDeliveryLost)] == [], world.describe()
+        left += world.replacements.left
+        cut_off += world.replacements.cut_off
+    assert left > 100
+    assert cut_off > 10, "no handler was slow enough to be moved"
+
+
 def test_worlds_have_jobs_and_searches() -> None:
     """[BATCH-1, SEARCH-7] Without them the checks of jobs and of what is found would say nothing."""
     world = World(1)

@@ -1,8 +1,11 @@
 """A simulated worker process: the SDK's own session machine on virtual time, with handlers of the workload."""
 
 import asyncio
+from dataclasses import dataclass
+from functools import partial
 from random import Random
 
+from dexd.core.rejections import Code, Rejection
 from dexpb.v1 import frames
 from dexsdk._backoff import Backoff
 from dexsdk._delivery import Delivery, Orders
@@ -39,11 +42,24 @@ class Link:
         return self._arrivals[direction]
 
 
+@dataclass
+class Replacements:
+    """Sessions that were replaced because of their age."""
+
+    left: int = 0
+    """By their workers, when they were asked to and nothing was under way."""
+    cut_off: int = 0
+    """By the server, while something took longer."""
+
+
 class SimulatedWorker:
     """One process: one app worker ID, one incarnation, connections one after the other."""
 
-    def __init__(self, number: int, random: Random, server: SimulatedServer, faults: Faults) -> None:
+    def __init__(
+        self, number: int, random: Random, server: SimulatedServer, faults: Faults, replacements: Replacements
+    ) -> None:
         self.number = number
+        self._replacements = replacements
         self._random = random
         self._server = server
         self._faults = faults
@@ -68,6 +84,7 @@ class SimulatedWorker:
     def _tick(self) -> None:
         if self._link is not None and self.is_alive and not self._is_stalled():
             self._carry_out(self._session.tick(self._now_ms()))
+            self._leave_if_asked()
             if self.is_leaving and self._session.is_dismissed(self._now_ms()):
                 self.kill()
         elif self.is_leaving and self._link is None and self._session.is_quiet:
@@ -135,12 +152,14 @@ class SimulatedWorker:
     def _connect(self) -> None:
         link = self._link = Link(self._random)
         self._connection = Connection(
-            self._server, lambda data: self._arrive(link, data), lambda _: self._ended(link), self._uploader
+            self._server, lambda data: self._arrive(link, data), partial(self._ended, link), self._uploader
         )
         self._send([self._session.connect()])
 
-    def _ended(self, link: Link) -> None:
+    def _ended(self, link: Link, rejection: Rejection | None) -> None:
         """The server ended the session."""
+        if rejection is not None and rejection.code is Code.SESSION_EXPIRED:
+            self._replacements.cut_off += 1
         if link is self._link and not link.is_deaf:
             self._lose_link()
 
@@ -162,6 +181,13 @@ class SimulatedWorker:
             return
         self._backoff.reset()
         self._carry_out(self._session.receive(decode_batch(data), self._now_ms()))
+        self._leave_if_asked()
+
+    def _leave_if_asked(self) -> None:
+        """End the session that the server wants replaced, as soon as nothing is under way in it [DRAIN-3]."""
+        if self._session.is_to_be_left and self._link is not None:
+            self._replacements.left += 1
+            self.reset()
 
     def _carry_out(self, orders: Orders) -> None:
         self._send(orders.send)

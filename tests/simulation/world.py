@@ -24,7 +24,7 @@ from tests.simulation.retention import KeptLog, draw_retention
 from tests.simulation.searches import Searcher, draw_searches
 from tests.simulation.server import SimulatedCrash, SimulatedServer
 from tests.simulation.virtual_loop import VirtualLoop
-from tests.simulation.worker import SimulatedWorker
+from tests.simulation.worker import Replacements, SimulatedWorker
 
 WORK_SECONDS_MAX = 900
 """Virtual time that the clients may take while faults strike."""
@@ -48,16 +48,29 @@ def draw_memory(seed: int) -> Bounds:
     return Bounds(runs_max=runs_max, distance_ms=random.choice([0, 0, 50, 1_000]))
 
 
+def draw_session_age(seed: int) -> int:
+    """In half of the worlds sessions grow old while they work [DRAIN-3]."""
+    return Random(f"age of sessions of {seed}").choice([0, KernelConfig().session_max_age_ms, 1_000, 10_000])
+
+
 class World:
     """Everything of one seed."""
 
-    def __init__(self, seed: int, faults: Faults | None = None, memory: Bounds | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        faults: Faults | None = None,
+        memory: Bounds | None = None,
+        *,
+        session_max_age_ms: int | None = None,
+    ) -> None:
         """Make a world.
 
         Args:
             seed: Decides everything.
             faults: What strikes; None draws a mix.
             memory: How many open runs the server keeps in memory; None draws one.
+            session_max_age_ms: When workers are asked to replace their sessions; None draws one.
         """
         self.seed = seed
         self._random = Random(seed)
@@ -67,13 +80,19 @@ class World:
         self.faults = draw(self._random) if faults is None else faults
         # Nothing but its method timeout would free a call that was forgotten, so in those worlds it never comes.
         timeout_ms = METHOD_TIMEOUT_MS_NEVER if self.is_about_workers else METHOD_TIMEOUT_MS
-        config = KernelConfig(method_timeout_ms=timeout_ms, rollover_events=draw_rollover(seed))
+        self.session_max_age_ms = draw_session_age(seed) if session_max_age_ms is None else session_max_age_ms
+        config = KernelConfig(
+            method_timeout_ms=timeout_ms,
+            rollover_events=draw_rollover(seed),
+            session_max_age_ms=self.session_max_age_ms,
+        )
         self.memory = draw_memory(seed) if memory is None else memory
         self.retention_ms = draw_retention(seed, self.faults)
         self._server = SimulatedServer(
             self._random, self.faults, self._on_crash, config, self.memory, self.retention_ms
         )
         self._workers: list[SimulatedWorker] = []
+        self.replacements = Replacements()
         self._leaving: list[SimulatedWorker] = []
         self._worker_count = 0
         self._clients = [
@@ -247,7 +266,7 @@ class World:
 
     def _add_worker(self) -> None:
         self._worker_count += 1
-        worker = SimulatedWorker(self._worker_count, self._random, self._server, self.faults)
+        worker = SimulatedWorker(self._worker_count, self._random, self._server, self.faults, self.replacements)
         self._workers.append(worker)
         self._spawn(worker.live())
 
@@ -288,7 +307,7 @@ class World:
     def describe(self) -> str:
         """How to repeat this run, for failures."""
         kept = f"runs kept {self.retention_ms} ms" if self.retention_ms else "runs kept for ever"
-        runs = f"runs of {draw_rollover(self.seed)} events, {kept}"
+        runs = f"runs of {draw_rollover(self.seed)} events, {kept}, sessions of {self.session_max_age_ms} ms"
         return f"seed {self.seed} (make sim SEED={self.seed}), faults {self.faults}, {self.memory}, {runs}"
 
     def _digest(self) -> str:

@@ -26,6 +26,12 @@ class HeartbeatDue(NamedTuple):
     call_key: CallKey
 
 
+class AgeDue(msgspec.Struct, frozen=True):
+    """Deadline key: the session is old, or was asked long ago to go. No tuple, as it would equal others."""
+
+    session_id: SessionId
+
+
 class FireDue(msgspec.Struct, frozen=True):
     """Deadline key: a schedule fires. A struct, because a tuple of a number would be the key of a session, too."""
 
@@ -38,4 +44,4 @@ class TurnDue(msgspec.Struct, frozen=True):
     stream_id: StreamId
 
 
-DeadlineKey: TypeAlias = CallKey | PingDue | HoldDue | HeartbeatDue | FireDue | TurnDue
+DeadlineKey: TypeAlias = CallKey | PingDue | AgeDue | HoldDue | HeartbeatDue | FireDue | TurnDue

@@ -11,6 +11,19 @@ DECLINE_REASONS = frozenset(("NO_CAPACITY", "UNKNOWN_STEP", "UNKNOWN_RPC", "UNKN
 """Reasons that are counted by name; what a foreign worker says may be anything [ARCH-8]."""
 
 
+def lifetime_ms(session_id: SessionId, max_age_ms: int) -> int:
+    """How old a session may become: between four fifths of the maximum and all of it [DRAIN-3].
+
+    Spread evenly over sessions that began one after the other, so that workers that came together, as after a restart
+    of the server, are not asked to reconnect together.
+    """
+    return max_age_ms - max_age_ms * (session_id * _GOLDEN_RATIO % 2**32) // (5 * 2**32)
+
+
+_GOLDEN_RATIO = 2_654_435_769
+"""Of 2**32; its multiples lie evenly, however many there are."""
+
+
 @dataclass(slots=True, eq=False)
 class Stream:
     """A logical stream: registered on one queue, one call at a time."""
@@ -33,7 +46,9 @@ class Session:
     ponged_at: int = 0
     """When it last showed that it reads: its Hello, then each Pong."""
     is_draining: bool = False
-    """Said Goodbye: it is never assigned anything again [DRAIN-2]."""
+    """Said Goodbye, or is to be replaced: it is never assigned anything again [DRAIN-2, DRAIN-3]."""
+    is_retiring: bool = False
+    """Its worker was asked to replace it. Unlike after Goodbye its calls wait for the worker when it ends [DRAIN-3]."""
     ping_nonce: int = 0
     is_ping_open: bool = False
     pinged_at: int = 0

@@ -1,7 +1,7 @@
 """Workers come and go: sessions, streams, pings, replaced incarnations [QUEUE-*, WIRE-7..11, DRAIN-*]."""
 
 from dexd.core.commands import AnswerPing, CloseStream, DrainWorker, OpenSession, OpenStream
-from dexd.core.config import KernelConfig
+from dexd.core.config import RECONNECT_GRACE_MS, KernelConfig
 from dexd.core.effects import (
     AcknowledgeResult,
     AskReconnect,
@@ -16,10 +16,11 @@ from dexd.core.effects import (
 from dexd.core.flow.state import RunState
 from dexd.core.ids import QueueName, RunId, SessionId, StreamNumber, WorkerId
 from dexd.core.matching.calls import Call, CallStage
-from dexd.core.matching.deadline_keys import HoldDue, PingDue
+from dexd.core.matching.deadline_keys import AgeDue, HoldDue, PingDue
 from dexd.core.matching.deliveries import STALE, Deliveries
 from dexd.core.matching.dispatcher import Dispatcher
-from dexd.core.matching.sessions import Session, Stream, Worker
+from dexd.core.matching.session_refusals import deaf, expired, over, superseded, too_long
+from dexd.core.matching.sessions import Session, Stream, Worker, lifetime_ms
 from dexd.core.outcome import WorkerDrained
 from dexd.core.rejections import Code, Rejection
 from dexd.core.turn import Turn
@@ -67,6 +68,9 @@ class Workforce:
         self.sessions[command.session] = session
         turn.perform(WelcomeSession(command.session))
         self._dispatcher.deadlines.arm(PingDue(command.session), turn.now + self._config.ping_interval_ms)
+        if self._config.session_max_age_ms:
+            age_ms = lifetime_ms(command.session, self._config.session_max_age_ms)
+            self._dispatcher.deadlines.arm(AgeDue(command.session), turn.now + age_ms)
         for running in command.running:
             self._resume(turn, session, running, runs)
         self._lose_absent(turn, worker)
@@ -78,7 +82,7 @@ class Workforce:
         config = self._config
         worker_id = command.worker_id
         if (worker_id, command.incarnation) in self._superseded:
-            return _superseded(worker_id)
+            return superseded(worker_id)
         if not 1 <= len(worker_id) <= config.max_queue_length:
             return Rejection(
                 Code.INVALID_WORKER_ID,
@@ -87,7 +91,7 @@ class Workforce:
                 {"length": str(len(worker_id)), "limit": str(config.max_queue_length)},
             )
         if not 1 <= command.max_concurrent_tasks <= config.max_concurrent_tasks_cap:
-            return _over(
+            return over(
                 Code.MAX_CONCURRENT_TASKS_EXCEEDED,
                 worker_id,
                 "max_concurrent_tasks",
@@ -96,7 +100,7 @@ class Workforce:
                 config.max_concurrent_tasks_cap,
             )
         if len(command.flows) > config.max_flow_types:
-            return _over(
+            return over(
                 Code.MAX_FLOW_TYPES_EXCEEDED,
                 worker_id,
                 "Flow types",
@@ -111,7 +115,7 @@ class Workforce:
         if worker is not None and worker.incarnation != command.incarnation:
             _remember(self._superseded, worker)
             for session in list(worker.sessions.values()):
-                turn.perform(EndSession(session.session_id, _superseded(worker.worker_id)))
+                turn.perform(EndSession(session.session_id, superseded(worker.worker_id)))
                 self._end_session(turn, session)
         # Only now: a loss may end a Flow, and nothing may be handed out before that is settled.
         for call in self._delivered_to(command.worker_id):
@@ -166,6 +170,10 @@ class Workforce:
 
     def drain_session(self, turn: Turn, session: Session) -> None:
         """Goodbye: it is never assigned anything again; running calls still answer [DRAIN-2]."""
+        session.is_retiring = False
+        self._take_out(turn, session)
+
+    def _take_out(self, turn: Turn, session: Session) -> None:
         session.is_draining = True
         for stream in session.streams.values():
             self._dispatcher.matcher.remove_idle(stream)
@@ -178,7 +186,7 @@ class Workforce:
         Goodbye, a replacement or a missed Pong (`is_final`) they are lost at once.
         """
         detached = self._end_session(turn, session)
-        if is_final or session.is_draining:
+        if is_final or (session.is_draining and not session.is_retiring):
             for call in detached:
                 self._deliveries.lose(turn, call, reason)
 
@@ -187,6 +195,7 @@ class Workforce:
         del self.sessions[session.session_id]
         del session.worker.sessions[session.session_id]
         self._dispatcher.deadlines.disarm(PingDue(session.session_id))
+        self._dispatcher.deadlines.disarm(AgeDue(session.session_id))
         for stream in session.streams.values():
             self.stream_count -= 1
             self._dispatcher.matcher.remove_idle(stream)
@@ -216,6 +225,25 @@ class Workforce:
         self._dispatcher.stop_dispatching()
         for session_id in self.sessions:
             turn.perform(AskReconnect(session_id, reason))
+
+    def age_due(self, turn: Turn, session_id: SessionId) -> None:
+        """[DRAIN-3] Have a worker replace a session that is old by a new one.
+
+        It is asked to, and its session is assigned nothing more. It may finish what it runs first, but not for long:
+        it would be without calls meanwhile. What takes longer waits for it as after any break, and it comes back with
+        that in its next session [WIRE-10, WIRE-11].
+        """
+        session = self.sessions[session_id]
+        grace_ms = min(RECONNECT_GRACE_MS, self._config.dispatch_wait_ms // 2)
+        if session.is_retiring:
+            refused = expired(session.worker.worker_id, grace_ms, self._config.session_max_age_ms)
+            turn.perform(EndSession(session_id, refused))
+            self.lose_session(turn, session, refused.code)
+        elif not session.is_draining:  # one that said Goodbye goes by itself
+            turn.perform(AskReconnect(session_id, "the session reached its age (matching.session_max_age)"))
+            session.is_retiring = True
+            self._take_out(turn, session)
+            self._dispatcher.deadlines.arm(AgeDue(session_id), turn.now + grace_ms)
 
     def drain_worker(self, turn: Turn, command: DrainWorker) -> WorkerDrained | Rejection:
         """An operator takes a process out of service, or puts it back.
@@ -253,9 +281,8 @@ class Workforce:
         session = self.sessions[session_id]
         if session.is_ping_open:
             waited = turn.now - session.pinged_at
-            message = f"worker {session.worker.worker_id!r} did not answer a ping within {waited} ms"
-            fields = {"worker_id": session.worker.worker_id, "limit_ms": str(self._config.pong_timeout_ms)}
-            turn.perform(EndSession(session_id, Rejection(Code.SESSION_TIMEOUT, message, fields)))
+            refused = deaf(session.worker.worker_id, waited, self._config.pong_timeout_ms)
+            turn.perform(EndSession(session_id, refused))
             self.lose_session(turn, session, "NO_PONG", is_final=True)
             return
         session.ping_nonce += 1
@@ -306,16 +333,16 @@ class Workforce:
                 Code.STREAM_EXISTS, f"stream {command.stream} is open already", {"stream": str(command.stream)}
             )
         if len(queue) > config.max_queue_length:
-            return _too_long(Code.QUEUE_NAME_TOO_LONG, queue, "matching.max_queue_length", config.max_queue_length)
+            return too_long(Code.QUEUE_NAME_TOO_LONG, queue, "matching.max_queue_length", config.max_queue_length)
         if queue != worker.own_queue:
             if queue not in worker.capabilities:
                 message = f"queue {queue!r} is neither worker {worker.worker_id!r} itself nor one of its Flow types"
                 return Rejection(Code.QUEUE_NOT_SERVED, message, {"queue": queue, "worker_id": worker.worker_id})
             if len(queue) > config.max_flow_type_length:
                 limit = config.max_flow_type_length
-                return _too_long(Code.FLOW_TYPE_TOO_LONG, queue, "matching.max_flow_type_length", limit)
+                return too_long(Code.FLOW_TYPE_TOO_LONG, queue, "matching.max_flow_type_length", limit)
         if worker.stream_count >= config.max_concurrent_tasks_cap:
-            return _over(
+            return over(
                 Code.MAX_STREAMS_PER_WORKER_EXCEEDED,
                 worker.worker_id,
                 "streams",
@@ -326,7 +353,7 @@ class Workforce:
         if self.stream_count >= config.max_streams:
             name = "matching.max_streams"
             count = self.stream_count + 1
-            return _over(
+            return over(
                 Code.MAX_STREAMS_EXCEEDED, worker.worker_id, "streams on the node", count, name, config.max_streams
             )
         return None
@@ -351,27 +378,3 @@ def _remember(incarnations: dict[tuple[WorkerId, str], None], worker: Worker) ->
     incarnations[worker.worker_id, worker.incarnation] = None
     if len(incarnations) > INCARNATIONS_REMEMBERED_MAX:
         del incarnations[next(iter(incarnations))]
-
-
-def _superseded(worker_id: WorkerId) -> Rejection:
-    return Rejection(
-        Code.WORKER_ID_SUPERSEDED,
-        f"a newer process took app worker ID {worker_id!r}; an app worker ID names one process",
-        {"worker_id": worker_id},
-    )
-
-
-def _over(code: Code, worker_id: WorkerId, what: str, found: int, setting: str, limit: int) -> Rejection:
-    return Rejection(
-        code,
-        f"worker {worker_id!r}: {found} {what}, the limit is {limit} ({setting})",
-        {"worker_id": worker_id, "found": str(found), "limit": str(limit), "setting": setting},
-    )
-
-
-def _too_long(code: Code, name: str, setting: str, limit: int) -> Rejection:
-    return Rejection(
-        code,
-        f"queue {name!r}: {len(name)} characters, the limit is {limit} ({setting})",
-        {"queue": name, "found": str(len(name)), "limit": str(limit), "setting": setting},
-    )

@@ -549,7 +549,10 @@ class Ping(msgspec.Struct, array_like=True, frozen=True, tag=37):
 
 
 class Reconnect(msgspec.Struct, array_like=True, frozen=True, tag=38):
-    """The server goes away: finish running calls, take none, connect again [DRAIN-3]."""
+    """The server goes away, or the session is old: take no calls, finish those that run, connect again [DRAIN-3].
+
+    A worker that does not go is cut off after a while; it comes back with the calls that still run [WIRE-10].
+    """
 
     reason: str
 

@@ -267,6 +267,10 @@ def _phase(name: str, phase: StepPhase) -> Callable[[Kernel], None]:
     return lambda kernel: setattr(kernel.runs[RunId(RUN)].steps[StepExecutionId(name)], "phase", phase)
 
 
+def _retire(kernel: Kernel) -> None:
+    kernel.workforce.sessions[SessionId(1)].is_retiring = True
+
+
 def _disarm_all(kernel: Kernel) -> None:
     kernel.dispatcher.deadlines = Deadlines()
 
@@ -360,6 +364,7 @@ def _unwatched_child(kernel: Kernel) -> None:
         (_disarm_all, "BACKOFF until"),
         (_disarm_all, "WAITING for a timer at"),
         (_disarm_all, "session 1 is not pinged"),
+        (_retire, "session 1 was asked to go, and may stay or get calls"),
         (_backoff_call, "BACKOFF with a call that is not queued"),
         (_waiting_call, "WAITING with an open call"),
         (_without_stream, "ASSIGNED without a stream"),
