@@ -20,7 +20,6 @@ LAST_FIELD = "worker_id"
 
 HIDDEN_FIELDS = frozenset(
     {
-        "flow_id",
         "run_id",
         "request_id",
         "request",
@@ -34,6 +33,10 @@ HIDDEN_FIELDS = frozenset(
         "incarnation",
         "deadline",
         "consumed",
+        "has_wait_for",
+        "is_sticky",
+        "is_reported",
+        "indexed",
     }
 )
 """Fields that a summary leaves out: long, or said elsewhere."""
@@ -62,6 +65,11 @@ def history_line(row: HistoryRow, *, full: bool) -> Text:
 def summary(data: Mapping[str, Any]) -> str:
     """Say what the fields hold, the most telling first; unset and lengthy ones are left out."""
     fields = {name: value for name, value in data.items() if name not in HIDDEN_FIELDS}
+    if "flow_type" in fields:  # the Flow's own ID is known; that of a child is not
+        fields.pop("flow_id", None)
+    terms = fields.pop("terms", None)
+    if isinstance(terms, Mapping):
+        fields |= _telling_terms(terms)
     # The result of a method stands in a block of its own [HIST-4].
     output = fields.get("output")
     if isinstance(output, Mapping):
@@ -71,6 +79,16 @@ def summary(data: Mapping[str, Any]) -> str:
     text = " ".join(f"{name}={_short(name, fields[name])}" for name in names)
     text = text.removeprefix("step_execution_id=")
     return text if len(text) <= SUMMARY_LENGTH else f"{text[: SUMMARY_LENGTH - 3]}..."
+
+
+def _telling_terms(terms: Mapping[str, Any]) -> dict[str, Any]:
+    """What began the Flow, and what its time is bounded by."""
+    return {
+        "parent": (terms.get("parent") or {}).get("flow_id"),
+        "schedule": (terms.get("schedule") or {}).get("schedule_id"),
+        "timeout_ms": terms.get("timeout_ms"),
+        "start_delay_ms": terms.get("start_delay_ms"),
+    }
 
 
 def _text(data: Mapping[str, Any], *, full: bool) -> str:
@@ -97,6 +115,12 @@ def _short(name: str, value: Any) -> str:
             return f"{error_type}: {detail}"
         case "wait", {"kind": kind, "conditions": conditions}:
             return f"{kind}({', '.join(_condition(condition) for condition in conditions)})"
+        case "result", {"flow_id": flow_id, "status": status, "error_message": message}:
+            return " ".join(filter(None, (flow_id, status, message)))
+        case "sub_flows", [*children]:
+            return ",".join(str(child["flow_type"]) for child in children)
+        case (("retry_at" | "at_ms"), int()):
+            return instant_text(value)
         case "writes" | "attributes", [*pairs]:
             return ",".join(f"{pair['key']}:{_json(pair['value'])}" for pair in pairs)
         case "messages", [*messages]:
@@ -106,6 +130,8 @@ def _short(name: str, value: Any) -> str:
 
 
 def _condition(condition: Mapping[str, Any]) -> str:
+    if condition.get("kind") == "SUB_FLOW":
+        return "SubFlow"
     return str(condition["channel"]) if condition.get("channel") else f"timer {instant_text(condition['at_ms'] or 0)}"
 
 

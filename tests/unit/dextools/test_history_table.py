@@ -41,6 +41,47 @@ from dextools.history_table import SUMMARY_LENGTH, HistoryRow, history_line, his
             },
             "Ship-1 wait=ANY_OF(approval, timer 1970-01-01T00:00:01.000Z)",
         ),
+        (
+            {
+                "step_execution_id": "Ask-1",
+                "output": {
+                    "wait": {"kind": "ALL_OF", "conditions": [{"kind": "SUB_FLOW", "channel": "", "at_ms": None}]}
+                },
+                "sub_flows": [{"flow_type": "AskFlow", "start_step": {}}],
+            },
+            "Ask-1 wait=ALL_OF(SubFlow) sub_flows=AskFlow",
+        ),
+        (
+            {"step_execution_id": "Ask-1", "number": 1, "flow_id": "sys:sub:a/Ask-1/1"},
+            "Ask-1 flow_id=sys:sub:a/Ask-1/1",
+        ),
+        (
+            {
+                "step_execution_id": "Ask-1",
+                "result": {"flow_id": "c-1", "status": "FAILED", "error_message": "nobody", "completions": []},
+            },
+            "Ask-1 result=c-1 FAILED nobody",
+        ),
+        (
+            {"step_execution_id": "Pay-1", "resolution": "RETRY", "retry_at": 1_000, "is_reported": True},
+            "Pay-1 resolution=RETRY retry_at=1970-01-01T00:00:01.000Z",
+        ),
+        (
+            {
+                "flow_id": "c-1",
+                "flow_type": "AskFlow",
+                "terms": {"timeout_ms": 0, "timeout_policy": "DEFAULT", "parent": {"flow_id": "p-1"}, "schedule": None},
+            },
+            "flow_type=AskFlow parent=p-1",
+        ),
+        (
+            {"flow_type": "Report", "terms": {"parent": None, "schedule": {"schedule_id": "r", "scheduled_at": 1_000}}},
+            "flow_type=Report schedule=r",
+        ),
+        (
+            {"step_execution_id": "S-1", "indexed": [{"key": "a", "value": 1}], "writes": [{"key": "a", "value": 1}]},
+            "S-1 writes=a:1",
+        ),
     ],
 )
 def test_a_summary_begins_with_the_step_and_leaves_out_what_is_unset(data: Mapping[str, Any], expected: str) -> None:

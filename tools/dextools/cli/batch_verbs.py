@@ -252,7 +252,7 @@ def _show(call: Invocation, info: pb.BatchInfo) -> None:
     instants = {"created_at": instant_text(info.created_at), "closed_at": instant_text(info.closed_at)}
     lists = {
         "reasons": " ".join(f"{reason}={count}" for reason, count in sorted(info.reasons.items())),
-        "problems": "\n".join(f"{row.flow_id}: {row.outcome} {row.reason} {row.detail}" for row in info.problems),
-        "sample": "\n".join(info.sample),
+        "problems": tuple(f"{row.flow_id}: {row.outcome} {row.reason} {row.detail}" for row in info.problems),
+        "sample": tuple(info.sample),
     }
     call.output.fields(document, document | instants | lists)

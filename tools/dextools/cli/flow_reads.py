@@ -91,7 +91,8 @@ def describe(
             request = pb.GetFlowStateRequest(flow_id=flow_id, run_id=flow.run_id)
             state = connection.call(connection.flows.GetFlowState, request).data
             document["state"] = shown(connection.large_values.resolved(state))
-    human = document | {"started_at": instant_text(flow.started_at), "closed_at": instant_text(flow.closed_at)}
+    instants = ("started_at", "closed_at", "next_deadline")
+    human = document | {name: instant_text(document[name] or 0) for name in instants}
     call.output.fields(document, human)
 
 
@@ -141,7 +142,7 @@ def result(
             row.value = connection.large_values.loaded(row.value)
     document = result_document(flow_id, reply)
     completions = [f"{row.step_execution_id}: {text_of(row.value.decode())}" for row in reply.completions]
-    call.output.fields(document, document | {"is_terminal": None, "completions": "\n".join(completions)})
+    call.output.fields(document, document | {"is_terminal": None, "completions": tuple(completions)})
     if document["status"] != "COMPLETED":
         raise typer.Exit(ExitCode.FAILED)
 

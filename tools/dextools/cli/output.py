@@ -32,10 +32,18 @@ class Output:
             self._console.print(human)
 
     def fields(self, document: Mapping[str, Any], human: Mapping[str, Any] | None = None) -> None:
-        """Show one object: as JSON, or as one `name  value` line for each field of `human` that is set."""
-        texts = {name: text_of(value) for name, value in (document if human is None else human).items()}
+        """Show one object: as JSON, or as one `name  value` line for each field of `human` that is set.
+
+        A tuple of texts is shown one below the other.
+        """
+        texts = {name: _lines_of(value) for name, value in (document if human is None else human).items()}
         width = max(map(len, texts))
-        lines = [cell(f"{name:{width}}  {text}") for name, text in texts.items() if text]
+        lines = [
+            cell(f"{'' if number else name:{width}}  {line}")
+            for name, below in texts.items()
+            for number, line in enumerate(below)
+            if line
+        ]
         self.answer(document, Text("\n").join(lines))
 
     def fail(self, error: CommandError) -> None:
@@ -45,6 +53,10 @@ class Output:
             sys.stderr.write(msgspec.json.encode({"error": problem}).decode() + "\n")
         else:
             sys.stderr.write(printable(f"dex: {error.message}") + "\n")
+
+
+def _lines_of(value: Any) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else (text_of(value),)
 
 
 def text_of(value: Any) -> str:

@@ -75,7 +75,7 @@ def human_schedule(info: pb.ScheduleInfo) -> dict[str, Any]:
         "skipped": f"{info.skipped} ({reasons})" if reasons else info.skipped,
         "missed": info.missed,
         "buffered": info.buffered,
-        "open": "\n".join(f"{instant_text(open_.scheduled_at)} {open_.flow_id}" for open_ in info.open),
+        "open": tuple(f"{instant_text(open_.scheduled_at)} {open_.flow_id}" for open_ in info.open),
     }
 
 

@@ -55,7 +55,7 @@ def show(call: Invocation, worker_id: WorkerId) -> None:
         "connected_at": f"{instant_text(worker.connected_at)} ({age_text(reply.now - worker.connected_at)})",
         "last_seen": f"{instant_text(worker.last_seen)} ({age_text(reply.now - worker.last_seen)})",
         "declines": " ".join(f"{reason}={count}" for reason, count in sorted(worker.declines.items())),
-        "queues": "\n".join(queues),
+        "queues": tuple(queues),
     }
     call.output.fields(document, human)
 
