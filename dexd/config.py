@@ -35,6 +35,9 @@ from dexd.settings import (
 DEFAULT_FILE: Final = Path("dexd.toml")
 """Read from the working directory when it is there and no file is named."""
 
+NEAR: Final = 0.6
+"""How alike an unknown key and a known one must be, from 0 to 1, to be taken for a slip."""
+
 
 class ApiSection(msgspec.Struct, frozen=True):
     """What clients and workers connect to."""
@@ -235,7 +238,7 @@ def load_config(
         ConfigError: some source cannot be read, has an unknown key or a value outside its range.
     """
     table = {setting.name: setting for setting in all_settings()}
-    faults: list[str] = []
+    faults = _misspelt_variables(environ, table)
     values: dict[str, tuple[object, str]] = {}
     for assignment in _assignments(file, environ, assignments, flags, faults):
         setting = table.get(assignment.name)
@@ -310,8 +313,30 @@ def _from_file(file: Path | None, faults: list[str]) -> Iterator[_Assignment]:
 
 
 def _unknown(assignment: _Assignment, table: Mapping[str, Setting]) -> str:
-    nearest = difflib.get_close_matches(assignment.name, table, n=1, cutoff=0.0)[0]
-    return f"{assignment.origin}: unknown key {assignment.name}; did you mean {nearest}?"
+    nearest = difflib.get_close_matches(assignment.name, table, n=1, cutoff=NEAR)
+    section = assignment.name.partition(".")[0]
+    keys = [setting.name.partition(".")[2] for setting in table.values() if setting.section == section]
+    if nearest:
+        hint = f"did you mean {nearest[0]}?"
+    elif keys:
+        hint = f"the keys of {section} are {', '.join(keys)}"
+    else:
+        hint = f"the sections are {', '.join(ServerConfig.__struct_fields__)}"
+    return f"{assignment.origin}: unknown key {assignment.name}; {hint}"
+
+
+def _misspelt_variables(environ: Mapping[str, str], table: Mapping[str, Setting]) -> list[str]:
+    """Variables that mean a setting but are not read as one."""
+    names = {setting.name.replace(".", "_"): setting.name for setting in table.values()}
+    meant = {
+        variable: names[name]
+        for variable in sorted(environ)
+        if (name := variable.removeprefix("DEXD_").lower()) in names and variable.startswith("DEXD_")
+    }
+    return [
+        f"{variable}: two underscores stand between section and key: DEXD_{name.replace('.', '__').upper()}"
+        for variable, name in meant.items()
+    ]
 
 
 def _invalid(assignment: _Assignment, setting: Setting) -> str:

@@ -36,8 +36,8 @@ def open_partition(store: StoreSection, blob_directory: Path) -> Partition:
 
     Raises:
         DataDirectoryInUseError: another server has the directory [ARCH-6].
-        LogError: the log cannot be opened.
-        OSError: a directory cannot be made.
+        LogError: the data directory cannot be used, or its log not be opened.
+        OSError: the directory of large values cannot be made.
     """
     post = asyncio.get_running_loop().call_soon_threadsafe
     with ExitStack() as resources:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dexd.log.errors import DataDirectoryInUseError
+from dexd.log.errors import DataDirectoryInUseError, DataDirectoryUnusableError
 
 PARTITION = "p0"
 
@@ -28,11 +28,15 @@ def locked(data_dir: Path) -> Iterator[Path]:
 
     Raises:
         DataDirectoryInUseError: another process holds the lock.
-        OSError: the directory cannot be created or written.
+        DataDirectoryUnusableError: the directory cannot be created or written.
     """
-    _create(data_dir)
-    _create(log_path(data_dir).parent)
-    descriptor = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _create(data_dir)
+        _create(log_path(data_dir).parent)
+        descriptor = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        problem = f"data directory {data_dir} cannot be made or written: {error.strerror}"
+        raise DataDirectoryUnusableError(problem) from error
     try:
         _lock(descriptor, data_dir)
         os.ftruncate(descriptor, 0)

@@ -31,3 +31,7 @@ class LogDamagedError(LogError):
 
 class DataDirectoryInUseError(LogError):
     """Another process serves this data directory; the message names its pid [ARCH-6]."""
+
+
+class DataDirectoryUnusableError(LogError):
+    """The data directory cannot be made or written; the message names it and tells why."""

@@ -5,6 +5,7 @@ import pytest
 from dexd.errors import ConfigError, ExitCode, ListenError, exit_code_of
 from dexd.log.errors import (
     DataDirectoryInUseError,
+    DataDirectoryUnusableError,
     LogDamagedError,
     LogFailedError,
     LogFullError,
@@ -20,6 +21,7 @@ from dexd.log.errors import (
         (ListenError("taken"), 2),
         (DataDirectoryInUseError("pid 1"), 3),
         (LogDamagedError("newer"), 4),
+        (DataDirectoryUnusableError("read-only"), 5),
         (LogFailedError("fsync"), 5),
         (LogFullError("full"), 5),
         (LogUnavailableError("locked"), 5),

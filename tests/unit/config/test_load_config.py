@@ -82,6 +82,22 @@ def test_unknown_key_is_an_error_with_the_nearest_known_name(toml: Path) -> None
     )
 
 
+def test_unknown_key_that_is_near_to_none_is_an_error_with_the_names_there_are() -> None:
+    assert faults(assignments=["foo.x=1", "blob.gc=1"]) == (
+        "--set: unknown key foo.x; the sections are api, store, matching, flow, blob, metrics",
+        "--set: unknown key blob.gc; the keys of blob are directory, threshold_bytes, max_bytes",
+    )
+
+
+def test_variable_with_one_underscore_for_two_is_an_error() -> None:
+    """[SURF-13] It would be ignored, and the server listen elsewhere than it was told; foreign variables are left."""
+    environ = {"DEXD_API_LISTEN": "0.0.0.0:1", "DEXD_STORE_DATA_DIR": "x", "DEXD_HOME": "/opt"}
+    assert faults(environ=environ) == (
+        "DEXD_API_LISTEN: two underscores stand between section and key: DEXD_API__LISTEN",
+        "DEXD_STORE_DATA_DIR: two underscores stand between section and key: DEXD_STORE__DATA_DIR",
+    )
+
+
 @pytest.mark.parametrize(
     ("assignment", "expected"),
     [

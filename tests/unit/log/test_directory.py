@@ -12,7 +12,7 @@ import pytest
 
 from dexd.errors import ExitCode, exit_code_of
 from dexd.log.directory import locked, log_path
-from dexd.log.errors import DataDirectoryInUseError
+from dexd.log.errors import DataDirectoryInUseError, DataDirectoryUnusableError
 
 HOLD_LOCK = """
 import sys
@@ -86,5 +86,8 @@ def test_directory_that_is_there_is_used_as_it_is(tmp_path: Path) -> None:
 
 def test_file_in_the_place_of_the_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file")
-    with pytest.raises(OSError, match="data"), locked(tmp_path / "data"):
+    with (
+        pytest.raises(DataDirectoryUnusableError, match=r"data directory \S+/data cannot be"),
+        locked(tmp_path / "data"),
+    ):
         pass
