@@ -16,10 +16,18 @@ from dexd.errors import ConfigError, exit_code_of
 from dexd.observe.logs import LogFormat, LogLevel, configure_logs
 from dexd.server import run_server
 
+_NAMES_OF_HELP: Final = {"help_option_names": ["-h", "--help"]}
+
 app: Final = typer.Typer(
-    name="dexd", help="Durable execution server.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+    name="dexd",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings=_NAMES_OF_HELP,
 )
-config_app: Final = typer.Typer(help="The effective configuration.", no_args_is_help=True)
+config_app: Final = typer.Typer(
+    help="The effective configuration.", no_args_is_help=True, context_settings=_NAMES_OF_HELP
+)
 app.add_typer(config_app, name="config")
 
 ConfigFile = Annotated[
@@ -30,6 +38,22 @@ Listen = Annotated[str | None, typer.Option("--listen", metavar="HOST:PORT", hel
 Assignments = Annotated[
     list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Any setting; may be repeated.")
 ]
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(version("dexd"))
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Durable execution server."""
 
 
 @app.command()

@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
     LOG_DAMAGED = 4
     """The log is damaged, or newer than this release."""
     STORAGE_FAILED = 5
-    """Storage failed, at start or while running."""
+    """Storage failed, at start or while running; a data directory that cannot be made or written included."""
 
 
 class ConfigError(Exception):

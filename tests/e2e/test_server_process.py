@@ -286,5 +286,6 @@ def test_config_check_lists_every_fault(tmp_path: Path) -> None:
 
 def test_version_is_one_line(tmp_path: Path) -> None:
     """[SURF-10]"""
-    shown = dexd("version", cwd=tmp_path)
-    assert (shown.returncode, shown.stdout) == (0, f"{version('dexd')}\n")
+    for argument in ("version", "--version"):
+        shown = dexd(argument, cwd=tmp_path)
+        assert (shown.returncode, shown.stdout) == (0, f"{version('dexd')}\n")

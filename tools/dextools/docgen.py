@@ -4,6 +4,7 @@ Each page is a pure function of the tables it shows; tests/docs compares the fil
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from dexd.api.status import ERROR_TABLE
 from dexd.cli import app as dexd_app
 from dexd.config import ServerConfig, all_settings
 from dexd.core.config import KernelConfig
+from dexd.errors import ExitCode as ServerExitCode
 from dexd.observe.metric_table import METRIC_TABLE, OTHER, SERIES_MAX
 from dextools.cli.app import build_app
 from dextools.cli.errors import EXIT_CODE_BY_REASON, EXIT_CODE_BY_STATUS, ExitCode
@@ -74,12 +76,15 @@ def configuration_page() -> str:
 
 def cli_page() -> str:
     """Every command and option of `dexd` and `dex` [SURF-10, SURF-20]."""
-    exit_rows = ((str(int(code)), doc) for code, doc in zip(ExitCode, member_docs(ExitCode), strict=True))
     return _page(
         "Commands",
         "`dexd` is the server, `dex` the operator's tool.",
         "",
         "## dexd",
+        "",
+        "Exit codes of `dexd serve`; the reason is the last line of its log, `server_failed`:",
+        "",
+        *_exit_codes(ServerExitCode),
         *_command_lines("dexd", dexd_app),
         "",
         "## dex",
@@ -94,9 +99,14 @@ def cli_page() -> str:
         "",
         "Exit codes:",
         "",
-        *_markdown_table(("code", "meaning"), exit_rows),
+        *_exit_codes(ExitCode),
         *_command_lines("dex", build_app()),
     )
+
+
+def _exit_codes(codes: type[IntEnum]) -> Iterator[str]:
+    rows = ((str(int(code)), doc) for code, doc in zip(codes, member_docs(codes), strict=True))
+    return _markdown_table(("code", "meaning"), rows)
 
 
 def state_machine_page() -> str:

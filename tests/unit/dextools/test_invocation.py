@@ -1,12 +1,14 @@
 """Global options of `dex` [SURF-20]."""
 
 import json
+from importlib.metadata import version
 from typing import Annotated
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from dextools.cli.app import build_app
 from dextools.cli.errors import CommandError, ExitCode
 from dextools.cli.invocation import DEFAULT_SERVER, Invocation, group, verb
 
@@ -54,6 +56,24 @@ def test_the_server_comes_from_the_option_then_the_environment_then_the_default(
     assert shown("part", "show", "x", "--json", DEX_SERVER="")["server"] == DEFAULT_SERVER
     assert shown("part", "show", "x", "--json", DEX_SERVER="env:2")["server"] == "env:2"
     assert shown("--server", "h:1", "part", "show", "x", "--json", DEX_SERVER="env:2")["server"] == "h:1"
+
+
+def test_dex_tells_its_version() -> None:
+    result = CliRunner().invoke(build_app(), ("--version",))
+    assert (result.exit_code, result.stdout) == (0, f"{version('dexd')}\n")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "nonsense:port", ":8801", "h:123456"])
+def test_an_address_without_host_or_port_is_wrong_usage(address: str) -> None:
+    """[SURF-20]"""
+    result = CliRunner().invoke(echo_app(), ("--server", address, "part", "show", "x"))
+    assert result.exit_code == ExitCode.USAGE
+    assert f"server {address!r} must be HOST:PORT" in result.stderr
+
+
+@pytest.mark.parametrize("address", ["h:1", "[::1]:8801", "unix:/run/dexd.sock", "dns:///h:1"])
+def test_addresses_that_grpc_has_a_scheme_for_are_taken(address: str) -> None:
+    assert shown("--server", address, "part", "show", "x", "--json")["server"] == address
 
 
 def test_an_option_value_that_looks_like_a_global_option_stays_a_value() -> None:

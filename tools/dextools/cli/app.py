@@ -1,5 +1,10 @@
 """The command tree of `dex`. Only this module knows which groups exist."""
 
+import inspect
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
+
 import typer
 
 from dextools.cli.batch_verbs import add_batch_verbs
@@ -19,7 +24,7 @@ from dextools.cli.worker_verbs import add_worker_verbs
 
 def build_app() -> typer.Typer:
     """Put the verbs together."""
-    app = _group("Operate a dexd server, or look into its log offline.")
+    app = _group("Operate a dexd server, or look into its log offline.", (_VERSION,))
     flows = _group("Start, watch and steer Flows.")
     add_write_verbs(flows)
     add_read_verbs(flows)
@@ -55,7 +60,23 @@ def main() -> None:
     build_app()(prog_name="dex")
 
 
-def _group(help_text: str) -> typer.Typer:
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(version("dexd"))
+        raise typer.Exit
+
+
+_VERSION = inspect.Parameter(
+    "version",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ],
+)
+
+
+def _group(help_text: str, own: Sequence[inspect.Parameter] = ()) -> typer.Typer:
     app = typer.Typer(
         help=help_text,
         no_args_is_help=True,
@@ -64,5 +85,5 @@ def _group(help_text: str) -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    group(app)
+    group(app, own)
     return app

@@ -8,7 +8,8 @@ the default.
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +21,9 @@ from dextools.cli.errors import CommandError, usage_error
 from dextools.cli.output import Output
 
 DEFAULT_SERVER = "127.0.0.1:8801"
+_ADDRESS = re.compile(r"(unix|dns|ipv[46]):.+|.+:\d{1,5}")
+"""HOST:PORT, or what gRPC has a scheme for."""
+
 DEFAULT_TIMEOUT = 30.0
 """Seconds for one call. A verb that waits for a Flow waits without end unless --timeout is given."""
 
@@ -34,7 +38,11 @@ GLOBAL_OPTIONS: Mapping[str, Any] = {
     ],
     "token_file": Annotated[
         Path | None,
-        typer.Option(help="File with the bearer token.", metavar="FILE", rich_help_panel="Global options"),
+        typer.Option(
+            help="File with a bearer token, sent with every call; dexd itself asks for none.",
+            metavar="FILE",
+            rich_help_panel="Global options",
+        ),
     ],
     "json": Annotated[
         bool | None,
@@ -62,8 +70,15 @@ class Invocation:
 
     @property
     def server(self) -> str:
-        """Address of the server."""
-        return self._options.get("server") or os.environ.get("DEX_SERVER") or DEFAULT_SERVER
+        """Address of the server.
+
+        Raises:
+            CommandError: it has no port, so that gRPC would choose one of its own.
+        """
+        address = str(self._options.get("server") or os.environ.get("DEX_SERVER") or DEFAULT_SERVER)
+        if not _ADDRESS.fullmatch(address):
+            raise usage_error(f"server {address!r} must be HOST:PORT, such as {DEFAULT_SERVER}")
+        return address
 
     @property
     def timeout(self) -> float | None:
@@ -101,14 +116,14 @@ def verb(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callabl
     return register
 
 
-def group(app: typer.Typer) -> None:
-    """Let a group of verbs take the global options too."""
+def group(app: typer.Typer, own: Sequence[inspect.Parameter] = ()) -> None:
+    """Let a group of verbs take the global options too, and options of its own that act by themselves."""
 
     def remember(context: typer.Context, **arguments: Any) -> None:
         context.obj = _merged(context, arguments)
 
     remember.__doc__ = app.info.help
-    _set_signature(remember, [])
+    _set_signature(remember, own)
     app.callback()(remember)
 
 
@@ -125,7 +140,7 @@ def _merged(context: typer.Context, arguments: dict[str, Any]) -> dict[str, Any]
     return outer
 
 
-def _set_signature(function: Callable[..., None], own: list[inspect.Parameter]) -> None:
+def _set_signature(function: Callable[..., None], own: Sequence[inspect.Parameter]) -> None:
     """Give typer the parameters to read: the context, the verb's own and the global ones."""
     context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     added = [
