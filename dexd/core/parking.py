@@ -7,8 +7,8 @@ but derived from that, so leaving and coming back change nothing that anybody co
 from collections.abc import Iterable
 
 from dexd.core.flow.parking import is_quiet, sleeps_until
-from dexd.core.flow.state import RunState
-from dexd.core.flow.wakeups import wake_ups, wakes_at
+from dexd.core.flow.state import RunState, StepExecution
+from dexd.core.flow.wakeups import step_wakes_at, wake_ups
 from dexd.core.ids import RunId
 from dexd.core.matching.dispatcher import Dispatcher
 from dexd.core.matching.rpc_desk import RpcDesk
@@ -74,8 +74,11 @@ class Parking:
         if run.timeout_at:
             self._starts.watch_timeout(run)
         # Timers due at one instant fire in the order in which their Waits were installed [TIMER-4].
-        for step in sorted(run.steps.values(), key=age_of):
-            at = wakes_at(run, step.step_execution_id)
+        steps: Iterable[StepExecution] = run.steps.values()
+        if len(run.steps) > 1:
+            steps = sorted(steps, key=age_of)
+        for step in steps:
+            at = step_wakes_at(step)
             if at:
                 self._dispatcher.deadlines.arm((run.chain_id, step.step_execution_id), at)
         self._sub_flows.remember(run, waiting)

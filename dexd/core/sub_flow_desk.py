@@ -23,7 +23,7 @@ from dexd.core.flow.decide_sub_flow import (
     request_id_of,
     result_of,
 )
-from dexd.core.flow.state import RunState, StepPhase
+from dexd.core.flow.state import WAITING, RunState
 from dexd.core.ids import FlowId, RunId, StepExecutionId
 from dexd.core.runs import Runs
 from dexd.core.starts import Starts
@@ -176,7 +176,7 @@ def running_children(parent: RunState) -> Iterator[tuple[SubFlowKey, FlowId, Run
 
 def _running(parent: RunState) -> Iterator[tuple[SubFlowKey, SubFlow]]:
     for step in parent.steps.values():
-        if step.phase is not StepPhase.WAITING:
+        if step.phase is not WAITING:
             continue
         for number, sub_flow in enumerate(step.sub_flows):
             if sub_flow.run_id and sub_flow.result is None:

@@ -4,8 +4,10 @@ Such a run is moved by a command that names it or by its next deadline, and by n
 and that deadline are all that is needed of it.
 """
 
-from dexd.core.flow.state import RunState, StepPhase
-from dexd.core.flow.wakeups import wakes_at
+from dexd.core.flow.state import BACKOFF, WAITING, RunState
+from dexd.core.flow.wakeups import step_wakes_at
+
+_AT_REST = (WAITING, BACKOFF)
 
 
 def is_quiet(run: RunState) -> bool:
@@ -15,14 +17,11 @@ def is_quiet(run: RunState) -> bool:
     """
     if not run.is_open or run.unstarted or run.locks:
         return False
-    for step in run.steps.values():
-        if step.phase is not StepPhase.WAITING and step.phase is not StepPhase.BACKOFF:
-            return False
-    return True
+    return all(step.phase in _AT_REST for step in run.steps.values())
 
 
 def sleeps_until(run: RunState, instant: int) -> bool:
     """Whether a quiet run does not wake up by itself before, or at, that instant."""
     if 0 < run.timeout_at <= instant:
         return False
-    return all(not 0 < wakes_at(run, step_id) <= instant for step_id in run.steps)
+    return all(not 0 < step_wakes_at(step) <= instant for step in run.steps.values())

@@ -7,11 +7,11 @@ import msgspec
 
 from dexd.core.ids import CallId, FlowId, RequestId, RunId, StepExecutionId, StreamId, WorkerId
 from dexd.core.index_values import IndexWrite
+from dexd.core.members import TIMER
 from dexd.core.sub_flows import SubFlow, UnstartedSubFlow
 from dexd.core.terms import FlowConfig, FlowTerms
 from dexd.core.values import (
     Completion,
-    ConditionKind,
     ConditionResult,
     Failure,
     FlowErrorType,
@@ -43,6 +43,8 @@ class StepPhase(IntEnum):
 
 READY: Final = StepPhase.READY
 RUNNING: Final = StepPhase.RUNNING
+BACKOFF: Final = StepPhase.BACKOFF
+WAITING: Final = StepPhase.WAITING
 """At hand for what runs with every Step, see `members`."""
 
 
@@ -126,12 +128,15 @@ class StepExecution(msgspec.Struct, array_like=True, gc=False):
         """Deadline of the earliest timer of the Wait that has not fired."""
         if self.wait is None:
             return None
-        pending = [
-            condition.at_ms
-            for index, condition in enumerate(self.wait.conditions)
-            if condition.kind is ConditionKind.TIMER and condition.at_ms is not None and index not in self.fired
-        ]
-        return min(pending, default=None)
+        earliest: int | None = None
+        fired = self.fired
+        for index, condition in enumerate(self.wait.conditions):
+            at = condition.at_ms
+            if at is None or condition.kind is not TIMER or index in fired:
+                continue
+            if earliest is None or at < earliest:
+                earliest = at
+        return earliest
 
 
 class RememberedRequest(msgspec.Struct, array_like=True, frozen=True, gc=False):

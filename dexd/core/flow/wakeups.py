@@ -14,7 +14,7 @@ from dexd.core.events import (
     StepDispatched,
     StepScheduled,
 )
-from dexd.core.flow.state import RunState, StepPhase
+from dexd.core.flow.state import BACKOFF, WAITING, RunState, StepExecution
 from dexd.core.ids import TIMEOUT_HANDLER_ID, StepExecutionId
 
 WAKE_UP_EVENTS: frozenset[type[Event]] = frozenset(
@@ -36,15 +36,23 @@ def wakes_at(run: RunState, step_id: StepExecutionId) -> int:
     step = run.steps.get(step_id)
     if step is None:
         return run.timeout_at if step_id == TIMEOUT_HANDLER_ID else 0
-    if step.phase is StepPhase.WAITING:
+    return step_wakes_at(step)
+
+
+def step_wakes_at(step: StepExecution) -> int:
+    """When a Step execution wakes its run up; 0 for never."""
+    if step.phase is WAITING:
         return step.next_timer_at() or 0
-    return step.retry_at if step.phase is StepPhase.BACKOFF else 0
+    return step.retry_at if step.phase is BACKOFF else 0
 
 
 def wake_ups(run: RunState) -> list[tuple[StepExecutionId, int]]:
     """Everything that wakes the run up, with its instant."""
-    instants = [(step_id, wakes_at(run, step_id)) for step_id in (*run.steps, TIMEOUT_HANDLER_ID)]
-    return list({step_id: at for step_id, at in instants if at}.items())
+    steps = run.steps
+    instants = [(step_id, at) for step_id, step in steps.items() if (at := step_wakes_at(step))]
+    if run.timeout_at and TIMEOUT_HANDLER_ID not in steps:
+        instants.append((TIMEOUT_HANDLER_ID, run.timeout_at))
+    return instants
 
 
 def next_deadline(run: RunState) -> int:

@@ -89,6 +89,8 @@ def test_delayed_start_and_the_time_of_a_flow_wake_it_up() -> None:
     events = history(begun, scheduled("A-1"))
     run = evolve(evolve(None, events[0]), events[1])
     assert wake_ups(run) == [("A-1", T0 + 5), (TIMEOUT_HANDLER_ID, T0 + 9)]
+    assert [wakes_at(run, step_id) for step_id, _ in wake_ups(run)] == [T0 + 5, T0 + 9]
+    assert wakes_at(run, StepExecutionId("gone-1")) == 0
     assert next_deadline(run) == T0 + 5
     for event in history(begun, scheduled("A-1"), dispatched("A-1"), TimerFired(TIMEOUT_HANDLER_ID, 0))[2:]:
         evolve(run, event)
