@@ -1,17 +1,18 @@
 """Runs in the kernel's memory: which stream is whose, how they come and go, and how long closed ones stay [ARCH-11]."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from dexd.core.commands import ReachSubFlow, StartFlow
 from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, RequestId, RunId
 from dexd.core.kernel import Kernel
+from dexd.core.sub_flows import SubFlowKey
 from dexd.core.values import FlowStatus
 from dexd.core.wanted import RunRef, RunRefs, WantedRuns
-from dexd.engine.recovery import restore_run, waiting_for
-from dexd.log.event_log import EventLog, RunRow, StoredRun
+from dexd.engine.recovery import restore_parked, restore_run, waiting_for
+from dexd.log.event_log import EventLog, RunRow, Snapshot, StoredRun
 
 CLOSED_RUNS_MAX = 4_096
 """Closed runs kept, so that a client that asks right after the end, or repeats a start, costs no look-up. At full speed
@@ -173,14 +174,12 @@ class RunCache:
 
     def take_parked(self, stream_ids: Sequence[int]) -> None:
         """Bring parked runs into memory, by one look-up for all of them."""
-        for stored in self._log.parked_runs(stream_ids):
-            self._adopt(stored)
+        self._bring_back(self._log.parked_runs(stream_ids))
 
     def take_parked_of(self, flow_ids: Sequence[FlowId]) -> None:
         """Bring the parked runs of these Flow IDs into memory, if it saves look-ups to ask for all of them at once."""
         if len(flow_ids) > 1:
-            for stored in self._log.parked_runs_of(flow_ids):
-                self._adopt(stored)
+            self._bring_back(self._log.parked_runs_of(flow_ids))
 
     def _take_latest(self, flow_id: FlowId) -> RunState | None:
         run = self._kernel.run(flow_id)
@@ -275,13 +274,25 @@ class RunCache:
     def _adopt(self, stored: StoredRun) -> RunState:
         run = restore_run(self._log, stored)
         is_waited_for = stored.is_parked and self.has_waits
-        self._kernel.adopt(run, waiting_for(self._log, run.flow_id) if is_waited_for else ())
+        waiting = waiting_for(self._log, [run.flow_id]) if is_waited_for else {}
+        self._take_in(run, waiting.get(run.flow_id, ()))
+        return run
+
+    def _bring_back(self, snapshots: Sequence[Snapshot]) -> None:
+        """Take in parked runs: who waits for any of them is one look-up too."""
+        runs = [restore_parked(self._log, snapshot) for snapshot in snapshots]
+        waiting = waiting_for(self._log, [run.flow_id for run in runs]) if runs and self.has_waits else {}
+        for run in runs:
+            self._take_in(run, waiting.get(run.flow_id, ()))
+
+    def _take_in(self, run: RunState, waiting: Iterable[tuple[SubFlowKey, RunId]]) -> None:
+        """The one place where a run comes into memory from the log."""
+        self._kernel.adopt(run, waiting)
         self._streams[run.stream_id] = run
         if not run.is_open:
             self._keep(run)
         elif self._traffic is not None:
             self._traffic.came_back(run)
-        return run
 
 
 def _user_bytes(run: RunState) -> int:

@@ -333,12 +333,15 @@ class EventLog(ParkedRuns, Protocol):
         """Every open run that is not parked, in the order of its start, ready to fold; all as of one commit."""
         ...
 
-    def parked_runs(self, stream_ids: Sequence[int]) -> Sequence[StoredRun]:
-        """Those of the runs that are parked, in any order, by one look-up for all of them."""
+    def parked_runs(self, stream_ids: Sequence[int]) -> Sequence[Snapshot]:
+        """Those of the runs that are parked, in any order, by one look-up for all of them.
+
+        The snapshots are all there is of them. One that lacks its snapshot is there with `state_version` 0.
+        """
         ...
 
-    def parked_runs_of(self, flow_ids: Sequence[str]) -> Sequence[StoredRun]:
-        """Parked runs of these Flow IDs, in any order, by one look-up for all of them."""
+    def parked_runs_of(self, flow_ids: Sequence[str]) -> Sequence[Snapshot]:
+        """As `parked_runs`, of these Flow IDs."""
         ...
 
     def latest_run(self, flow_id: str) -> StoredRun | None:

@@ -168,10 +168,11 @@ class MemoryLog:
         open_streams = [stream_id for stream_id, row in sorted(self._runs.items()) if not row.closed_at]
         return iter([self._stored_run(stream_id) for stream_id in open_streams if stream_id not in self._parked])
 
-    def parked_runs(self, stream_ids: Sequence[int]) -> Sequence[StoredRun]:
-        return [self._stored_run(stream_id) for stream_id in sorted(stream_ids) if stream_id in self._parked]
+    def parked_runs(self, stream_ids: Sequence[int]) -> Sequence[Snapshot]:
+        parked = [stream_id for stream_id in sorted(stream_ids) if stream_id in self._parked]
+        return [self._snapshots.get(stream_id) or Snapshot(stream_id, 0, 0, b"") for stream_id in parked]
 
-    def parked_runs_of(self, flow_ids: Sequence[str]) -> Sequence[StoredRun]:
+    def parked_runs_of(self, flow_ids: Sequence[str]) -> Sequence[Snapshot]:
         return self.parked_runs([stream_id for flow_id in flow_ids for stream_id in self._flows.get(flow_id, ())])
 
     def parked_counts(self) -> ParkedCounts:

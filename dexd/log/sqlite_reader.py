@@ -111,13 +111,13 @@ class SqliteReader(ParkingReader):
             except sqlite3.Error as error:
                 raise self._error(error) from error
 
-    def parked_runs(self, stream_ids: Sequence[int]) -> Sequence[StoredRun]:
+    def parked_runs(self, stream_ids: Sequence[int]) -> Sequence[Snapshot]:
         parameter = msgspec.json.encode(stream_ids).decode()
-        return [_stored_run(row, ()) for row in self._rows(queries.parked.PARKED_RUNS, (parameter,))]
+        return [Snapshot(*row) for row in self._rows(queries.parked.PARKED_RUNS, (parameter,))]
 
-    def parked_runs_of(self, flow_ids: Sequence[str]) -> Sequence[StoredRun]:
+    def parked_runs_of(self, flow_ids: Sequence[str]) -> Sequence[Snapshot]:
         parameter = msgspec.json.encode(flow_ids).decode()
-        return [_stored_run(row, ()) for row in self._rows(queries.parked.PARKED_RUNS_OF_FLOWS, (parameter,))]
+        return [Snapshot(*row) for row in self._rows(queries.parked.PARKED_RUNS_OF_FLOWS, (parameter,))]
 
     def latest_run(self, flow_id: str) -> StoredRun | None:
         return self._stored_run(queries.runs.LATEST_RUN, (flow_id,))

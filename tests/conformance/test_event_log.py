@@ -23,6 +23,7 @@ from dexd.log.event_log import (
     UploadRow,
 )
 from dexd.log.memory_log import MemoryLog
+from dexd.log.parking import ParkingRow
 from dexd.log.sqlite_log import SqliteLog
 from tests.support.log_author import COMPLETED, RUNNING, LogAuthor, closed, run_row
 
@@ -69,6 +70,28 @@ def everything(log: EventLog) -> tuple[object, ...]:
         [log.pending_timers(listed.row.stream_id) for listed in rows],
         list(log.active_runs()),
     )
+
+
+# ---- parked runs -------------------------------------------------------------------------------------------------
+
+
+def test_arch_11_parked_runs_are_read_by_their_snapshots(log: EventLog, author: LogAuthor) -> None:
+    """By stream or by Flow ID, all of them at once; one that lacks its snapshot is not overlooked."""
+    runs = [run_row(number, flow_id=f"f-{number}") for number in range(1, 5)]
+    snapshots = [Snapshot(number, 1, 3, b"state of %d" % number) for number in (1, 2, 4)]
+    batch = author.batch(*(author.event(number, "FlowStarted") for number in range(1, 5)), runs=runs)
+    parking = [ParkingRow(number, is_parked=True) for number in (1, 2, 3)]
+    log.append(msgspec.structs.replace(batch, snapshots=snapshots, parking=parking))
+    expected = [*snapshots[:2], Snapshot(3, 0, 0, b"")]
+    assert sorted(log.parked_runs([4, 3, 2, 1, 9]), key=_stream) == expected
+    assert sorted(log.parked_runs_of(["f-3", "f-4", "f-2", "f-1", "unknown"]), key=_stream) == expected
+    log.append(msgspec.structs.replace(author.batch(author.event(2)), parking=[ParkingRow(2, is_parked=False)]))
+    assert log.parked_runs([2]) == []
+    assert log.parked_runs_of(["f-1"]) == snapshots[:1]
+
+
+def _stream(snapshot: Snapshot) -> int:
+    return snapshot.stream_id
 
 
 # ---- appending ---------------------------------------------------------------------------------------------------
