@@ -13,6 +13,8 @@ logger = logging.getLogger("dexsdk.worker")
 def log_failure(call: Call, error: BaseException, failure: frames.Failure) -> None:
     """Log a failed attempt with its stack; what a handler does on purpose or is told to do is no warning.
 
+    Of a Step that goes on failing, attempts 1, 2, 4, 8 and so on are warnings, so that it is seen and fills no log.
+
     The stack is the one that travels: it begins at the handler, is bounded, and every stream can write it [OPT-6].
     """
     assign = call.assign
@@ -30,5 +32,6 @@ def log_failure(call: Call, error: BaseException, failure: frames.Failure) -> No
     if isinstance(error, RetryAfter):
         logger.info("handler_retries_later %s in_ms=%d", place, error.delay_ms, extra=fields)
     else:
-        level = logging.DEBUG if call.is_cancellation_requested else logging.WARNING
+        is_told_of = is_rpc or token.attempt.bit_count() == 1
+        level = logging.WARNING if is_told_of and not call.is_cancellation_requested else logging.DEBUG
         logger.log(level, "handler_failed %s\n%s", place, failure.stack.rstrip(), extra=fields)

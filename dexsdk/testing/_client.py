@@ -116,8 +116,9 @@ class InProcessCarrier:
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         withdraw = self._server.begin(request.method, request.body, partial(_settle, answered))
         try:
-            async with asyncio.timeout(request.timeout_s):
-                return await answered
+            with self._clockwork.asking(answered):
+                async with asyncio.timeout(request.timeout_s):
+                    return await answered
         except TimeoutError:
             return RemoteStatus("UNAVAILABLE", f"the server did not answer within {request.timeout_s:.1f} s")
         finally:

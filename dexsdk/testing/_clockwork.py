@@ -6,8 +6,9 @@ have equal histories [TEST-3].
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 from dexsdk.testing._activity import Activity
 from dexsdk.testing._server import InProcessServer
@@ -16,6 +17,10 @@ from dexsdk.testing._worker import InProcessWorker
 TURNS: Final = 8
 """Turns of the loop without anything new after which nothing more is expected of it; an answer takes a few from the
 server through the client to the test's next call."""
+
+FAILURES_MAX: Final = 5_000
+"""Handlers that fail one after the other, and none that succeeds, before the clock stops to jump for them: no test
+means to wait for six days of retries, but a Step with a bug is retried for ever."""
 
 
 class Clockwork:
@@ -30,6 +35,8 @@ class Clockwork:
         self._auto_skip = auto_skip
         self._turned_by_hand = 0
         self._waiters: list[asyncio.Future[None]] = []
+        self._asking: set[asyncio.Future[Any]] = set()
+        """What the server owes to calls."""
         self._failure: Exception | None = None
 
     async def settled(self) -> None:
@@ -40,10 +47,22 @@ class Clockwork:
         """
         if self._failure is not None:
             raise self._failure
+        self._worker().failures.clear()
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         self._activity.note()
         await waiter
+
+    @contextmanager
+    def asking(self, answered: "asyncio.Future[Any]") -> Iterator[None]:
+        """Let a call wait for this answer, which is an exception when nothing can come of it any more."""
+        if self._failure is not None:
+            raise self._failure
+        self._asking.add(answered)
+        try:
+            yield
+        finally:
+            self._asking.discard(answered)
 
     async def advance(self, milliseconds: int) -> None:
         """Turn the clock through everything that is due, in order, and settle after each turn."""
@@ -75,9 +94,8 @@ class Clockwork:
 
     def _end(self, failure: Exception) -> None:
         self._failure = failure
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_exception(failure)
+        _fail(self._waiters, failure)
+        _fail(self._asking, failure)
 
     async def _take_turn(self) -> bool:
         """Do the next thing; False if there is none until something happens."""
@@ -95,6 +113,9 @@ class Clockwork:
             return True
         at = self._server.next_deadline
         if not self._may_skip or worker.is_busy or at is None:
+            return False
+        if worker.failures.count >= FAILURES_MAX:
+            _fail(self._asking, RuntimeError(f"{worker.failures}; nothing else has happened meanwhile"))
             return False
         self._turn_to(at)
         return True
@@ -117,3 +138,9 @@ class Clockwork:
                 await asyncio.sleep(0)
         if self._server.failure is not None:
             raise RuntimeError("the server ended by itself") from self._server.failure
+
+
+def _fail(waiting: Iterable["asyncio.Future[Any]"], failure: Exception) -> None:
+    for waiter in waiting:
+        if not waiter.done():
+            waiter.set_exception(failure)

@@ -36,6 +36,33 @@ HANDLER_PATIENCE_S: Final = 0.5
 to wait for something that the test does next."""
 
 
+class FailuresInARow:
+    """How often handlers failed since the last one that did not, and how the last of them failed."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last = ""
+
+    def __str__(self) -> str:
+        return f"{self.count} attempts failed in a row, the last one was {self._last}"
+
+    def note(self, assign: frames.Assign, result: frames.Output | frames.Failed | None) -> None:
+        """A handler has ended; one that asked for a later attempt did what it was meant to."""
+        if isinstance(result, frames.Failed) and result.failure.retry_after_ms is None:
+            self.count += 1
+            token, failure = assign.token, result.failure
+            self._last = (
+                f"{token.call} of Flow {assign.flow_id!r}, attempt {token.attempt}: "
+                f"{failure.error_type}: {failure.detail}"
+            )
+        else:
+            self.clear()
+
+    def clear(self) -> None:
+        """Begin to count anew."""
+        self.count = 0
+
+
 class InProcessWorker:
     """One process as the server sees it: one incarnation, connected whenever the server is up."""
 
@@ -61,6 +88,7 @@ class InProcessWorker:
         self._lost_next = False
         self._lost: Delivery | None = None
         self._is_alive = True
+        self.failures = FailuresInARow()
         self._ticking: asyncio.Handle = self._loop.call_soon(self._tick)
         self.connect()
 
@@ -110,6 +138,7 @@ class InProcessWorker:
     def finish(self, ended: Sequence[Ended]) -> None:
         """Handlers ended."""
         for delivery, result in ended:
+            self._loop.call_soon_threadsafe(self.failures.note, delivery.assign, result)
             self._loop.call_soon_threadsafe(self._end, delivery, partial(self._session.finish, delivery, result))
 
     def heartbeat(self, delivery: Delivery) -> None:

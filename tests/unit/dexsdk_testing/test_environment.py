@@ -557,3 +557,37 @@ async def test_an_environment_leaves_nothing_behind(gate: Gate) -> None:
         if thread.name.startswith("dexsdk"):
             thread.join(10)
             assert not thread.is_alive(), thread.name
+
+
+class BrokenStep(Step[None]):
+    def execute(self, context: Context, input: None) -> StepDecision:
+        raise ValueError("a bug")
+
+
+class Broken(Flow[None]):
+    """Fails for ever, as every Step with a bug and no retry limit."""
+
+    def get_steps(self) -> StepList[None]:
+        return StepList.start_step(BrokenStep())
+
+
+@pytest.mark.slow
+async def test_test_2_a_wait_behind_a_step_that_only_fails_ends_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    async with start_env(Broken(), Reminders()) as env:
+        await env.client.start_flow(Broken, "broken", None)
+        with pytest.raises(RuntimeError, match=r"BrokenStep-1 of Flow 'broken', attempt \d+: ValueError: a bug"):
+            await env.client.wait_for_flow("broken")
+        assert (await env.client.describe_flow("broken")).status is FlowStatus.RUNNING
+        await env.client.start_flow(Reminders, "working", 29)
+        assert (await env.client.wait_for_flow("working")).status is FlowStatus.COMPLETED
+    assert len(caplog.records) < 20, "what fails for ever must not fill the report of the test"
+
+
+async def test_test_2_a_call_that_waits_ends_with_its_environment() -> None:
+    async with start_env(Reminders(), auto_skip=False) as env:
+        await env.client.start_flow(Reminders, "ada", 0)
+        waiting = asyncio.create_task(env.client.wait_for_flow("ada"))
+        await env.advance(0)
+    with pytest.raises(RuntimeError, match="the test environment has ended"):
+        async with asyncio.timeout(5):
+            await waiting
