@@ -3,14 +3,15 @@
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from dexd.core.values import FlowStatus
 from dexd.log import queries, search_statements
 from dexd.log.errors import QueryTooSlowError
 from dexd.log.event_log import FOUND_BYTES_MAX, FoundPage, FoundRun, IndexRow, IsOver, ListedRun, RunRow
 from dexd.log.search_facts import texts_bytes
-from dexd.log.search_sql import STEP_KEYS, Sql
+from dexd.log.search_paging import Finder
+from dexd.log.search_sources import exact_source
+from dexd.log.search_sql import STEP_KEYS
 from dexd.search.evaluation import Position
 from dexd.search.fields import STATUS
 from dexd.search.predicates import CheckedQuery
@@ -26,7 +27,7 @@ def search(
 ) -> FoundPage:
     """See EventLog.search."""
     with _one_state(connection, is_over):
-        wanted = _rows(connection, search_statements.page(query, after, limit + 1))
+        wanted = Finder(connection, is_over).page(query.predicate, query.order, after, limit + 1)
         found: list[FoundRun] = []
         room = FOUND_BYTES_MAX
         for position in wanted[:limit]:
@@ -41,17 +42,23 @@ def search(
 def count(connection: sqlite3.Connection, query: CheckedQuery, group_by: str, is_over: IsOver) -> Mapping[str, int]:
     """See EventLog.count."""
     with _one_state(connection, is_over):
-        ((total,),) = _rows(connection, search_statements.total(query))
-        groups = _rows(connection, search_statements.groups(query, group_by)) if group_by else []
+        finder = Finder(connection, is_over)
+        source = None if search_statements.is_in_index_of_types(query) else finder.few(query.predicate)
+        exact = exact_source(query.predicate)
+        total = search_statements.total(query, source) if exact is None else search_statements.size(exact)
+        ((found,),) = finder.rows(total)
+        groups = finder.rows(search_statements.groups(query, source, group_by)) if group_by else []
     if group_by == STATUS.name:
         groups = [(FlowStatus(status).name, number) for status, number in groups]
-    return {"": total, **dict(groups)}
+    return {"": found, **dict(groups)}
 
 
 def matching(connection: sqlite3.Connection, query: CheckedQuery, is_over: IsOver) -> Sequence[RunRow]:
     """See EventLog.matching."""
     with _one_state(connection, is_over):
-        return [RunRow(*row) for row in _rows(connection, search_statements.matching(query))]
+        finder = Finder(connection, is_over)
+        statement = search_statements.matching(query, finder.few(query.predicate))
+        return [RunRow(*row) for row in finder.rows(statement)]
 
 
 def index_rows(connection: sqlite3.Connection, stream_id: int) -> list[IndexRow]:
@@ -60,10 +67,6 @@ def index_rows(connection: sqlite3.Connection, stream_id: int) -> list[IndexRow]
     for key, value, is_text, _ in connection.execute(queries.search.INDEX_ROWS, {"stream_id": stream_id}):
         values.setdefault((key, bool(is_text)), []).append(value)
     return [IndexRow(stream_id, key, tuple(found), is_text) for (key, is_text), found in values.items()]
-
-
-def _rows(connection: sqlite3.Connection, statement: Sql) -> list[Any]:
-    return connection.execute(statement.text, statement.parameters).fetchall()
 
 
 def _found_run(connection: sqlite3.Connection, position: Position) -> FoundRun:

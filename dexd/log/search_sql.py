@@ -39,6 +39,9 @@ IS_LIKE = "is_like"
 GROUP_MAX = 12
 """Operands side by side in one expression."""
 
+WORDS_MAX = 16
+"""Words that the full-text index is asked for at once."""
+
 STEP_KEYS: Mapping[str, str] = {
     fields.STEP_STATUS.name: f"sys:{fields.STEP_STATUS.name}",
     fields.ACTIVE_STEP_TYPES.name: f"sys:{fields.ACTIVE_STEP_TYPES.name}",
@@ -79,11 +82,16 @@ class Sql(msgspec.Struct, frozen=True):
     """How deep groups stand in it."""
 
 
+# As parameters, because SQLite finds no way along an index that is named when it sees that nothing will be found.
+_TRUE = Sql("?", (1,))
+_FALSE = Sql("?", (0,))
+
+
 def condition(predicate: Predicate) -> Sql:
     """Whether a row of `runs` is found."""
     match predicate:
         case Always():
-            return Sql("1")
+            return _TRUE
         case Has():
             return _has(predicate.field)
         case OneOf():
@@ -113,11 +121,11 @@ def order(keys: Sequence[SortKey]) -> tuple[Sequence[Sql], str]:
     """
     values = [_sorted_value(key.field) for key in keys]
     values += [Sql("runs.flow_id"), Sql("runs.stream_id")]
-    if all(key.field.name in _COLUMNS and key.field.name not in _EMPTY for key in keys):
+    terms: list[str] = []
+    for i, (key, value) in enumerate(zip(keys, values, strict=False)):
         # Plain columns in their own order are what indexes have.
-        terms = [f"{value.text}{_direction(key)}" for key, value in zip(keys, values, strict=False)]
-    else:
-        terms = [f"v{i} IS NULL, v{i}{_direction(key)}" for i, key in enumerate(keys)]
+        terms += [] if _is_plain(key.field) else [f"v{i} IS NULL"]
+        terms.append(f"{value.text if _is_plain(key.field) else f'v{i}'}{' DESC' if key.is_descending else ''}")
     return values, ", ".join([*terms, "runs.flow_id", "runs.stream_id"])
 
 
@@ -129,15 +137,51 @@ def after(keys: Sequence[SortKey], values: Sequence[Sql], position: Position) ->
     for value, known, is_descending in zip(values, position, directions, strict=True):
         behind = _behind(value, known, is_descending=is_descending)
         if behind is not None:
-            operands.append(_join(" AND ", [*equal, behind]))
+            operands.append(join(" AND ", [*equal, behind]))
         equal.append(Sql(f"{value.text} IS ?", (*value.parameters, known)))
-    is_after = _join(" OR ", [Sql(f"({operand.text})", operand.parameters) for operand in operands])
+    is_after = join(" OR ", [Sql(f"({operand.text})", operand.parameters) for operand in operands])
     is_after = Sql(f"({is_after.text})", is_after.parameters)
-    if position[0] is not None and keys[0].field.name not in _EMPTY and keys[0].field.name in _COLUMNS:
+    if not keys or _is_plain(keys[0].field):
         # Implied, and what an index can begin at.
-        bound = "<=" if keys[0].is_descending else ">="
-        return _join(" AND ", [Sql(f"{values[0].text} {bound} ?", (position[0],)), is_after])
+        bound = "<=" if directions[0] else ">="
+        return join(" AND ", [Sql(f"{values[0].text} {bound} ?", (position[0],)), is_after])
     return is_after
+
+
+def match_words(predicate: HasWords) -> Sql | None:
+    """The streams whose texts have the first words, as the full-text index knows; None if there are no words."""
+    terms = [f'"{indexed_word(word)}"' for word in predicate.words[:WORDS_MAX]]
+    if predicate.prefix:
+        terms.append(f'"{indexed_word(predicate.prefix)}"*')
+    if not terms:
+        return None
+    return Sql(
+        "SELECT i.stream_id AS stream_id FROM index_words CROSS JOIN index_texts AS i "
+        "ON i.text_id = index_words.rowid WHERE index_words MATCH ? AND i.key = ?",
+        (" ".join(terms), index_key(predicate.field)),
+    )
+
+
+def index_key(field: Field) -> str:
+    """Under which key its values stand among the index values."""
+    return field.name if field.is_index_key else STEP_KEYS[field.name]
+
+
+def end_of_prefix(prefix: str) -> str | None:
+    """The smallest text behind all that begin with the prefix; None if there is none."""
+    kept = prefix.rstrip(_HIGHEST)
+    if not kept:
+        return None
+    # Surrogates are no characters of UTF-8.
+    following = ord(kept[-1]) + 1
+    return kept[:-1] + chr(0xE000 if following == 0xD800 else following)
+
+
+def join(separator: str, pieces: Sequence[Sql], *, wrap: bool = False) -> Sql:
+    """Put pieces side by side, with their parameters in the same order."""
+    text = separator.join(piece.text for piece in pieces)
+    parameters = tuple(parameter for piece in pieces for parameter in piece.parameters)
+    return Sql(f"({text})" if wrap else text, parameters)
 
 
 def register(create_function: Callable[..., object]) -> None:
@@ -152,26 +196,21 @@ def _has(field: Field) -> Sql:
     column = _COLUMNS.get(field.name) if not field.is_index_key else None
     if column is not None:
         empty = _EMPTY.get(field.name)
-        return Sql("1") if empty is None else Sql(f"{column} != {empty}")
+        return _TRUE if empty is None else Sql(f"{column} != {empty}")
     table = "index_texts" if field.kind is Kind.WORDS else "index_values"
-    return Sql(f"EXISTS (SELECT 1 FROM {table} AS i WHERE i.stream_id = runs.stream_id AND i.key = ?)", (_key(field),))
+    return Sql(
+        f"EXISTS (SELECT 1 FROM {table} AS i WHERE i.stream_id = runs.stream_id AND i.key = ?)", (index_key(field),)
+    )
 
 
 def _one_of(predicate: OneOf) -> Sql:
     field, values = predicate.field, predicate.values
     if not values:
-        return Sql("0")
+        return _FALSE
     if field.name == fields.STATUS.name and not field.is_index_key:
-        return _status_one_of([FlowStatus[str(value)].value for value in values])
+        values = tuple(FlowStatus[str(value)].value for value in values)
     marks = f"= {'?'}" if len(values) == 1 else f"IN ({', '.join('?' * len(values))})"
     return _compared(field, marks, values)
-
-
-def _status_one_of(numbers: Sequence[int]) -> Sql:
-    # As literals, because only then the partial indexes apply.
-    one_of = ", ".join(map(str, numbers))
-    text = f"runs.status = {one_of}" if len(numbers) == 1 else f"runs.status IN ({one_of})"
-    return Sql(f"({text} AND runs.status > 2)" if min(numbers) > 2 else text)
 
 
 def _compares(predicate: Compares) -> Sql:
@@ -184,20 +223,21 @@ def _compared(field: Field, comparison: str, values: Sequence[Scalar]) -> Sql:
         text = f"{_COLUMNS[field.name]} {comparison}"
         empty = _EMPTY.get(field.name)
         return Sql(text if empty is None else f"({text} AND {_COLUMNS[field.name]} != {empty})", tuple(values))
-    return _found_value(field, f"i.value {comparison}", values)
+    return _found_value(field, f"+i.value {comparison}", values)
 
 
 def _found_value(field: Field, text: str, values: Sequence[object]) -> Sql:
-    found = f"runs.stream_id IN (SELECT i.stream_id FROM index_values AS i WHERE i.key = ? AND {text})"
-    return Sql(found, (_key(field), *values))
+    # Looked up for the one run. With a bare value SQLite might read the index of all values instead.
+    found = f"EXISTS (SELECT 1 FROM index_values AS i WHERE i.stream_id = runs.stream_id AND i.key = ? AND {text})"
+    return Sql(found, (index_key(field), *values))
 
 
 def _matches(predicate: Matches) -> Sql:
     field = predicate.field
     if not field.is_index_key and field.name in _COLUMNS:
         like = _like(_COLUMNS[field.name], predicate.parts, may_have_nul=field.name == fields.LAST_ERROR.name)
-        return _join(" AND ", [like, _has(field)], wrap=True) if field.name in _EMPTY else like
-    like = _like("i.value", predicate.parts, may_have_nul=field.is_index_key)
+        return join(" AND ", [like, _has(field)], wrap=True) if field.name in _EMPTY else like
+    like = _like("+i.value", predicate.parts, may_have_nul=field.is_index_key)
     return _found_value(field, like.text, like.parameters)
 
 
@@ -206,7 +246,7 @@ def _like(value: str, parts: Sequence[str], *, may_have_nul: bool) -> Sql:
         return Sql(f"{value} = ?", (parts[0],))
     # GLOB sees texts as C does, up to the first NUL.
     has_nul = any("\0" in part for part in parts)
-    glob = Sql("0") if has_nul else Sql(f"{value} GLOB ?", ("*".join(map(_glob_literal, parts)),))
+    glob = _FALSE if has_nul else Sql(f"{value} GLOB ?", ("*".join(map(_glob_literal, parts)),))
     if may_have_nul:
         pattern = msgspec.json.encode(parts).decode()
         glob = Sql(
@@ -217,19 +257,9 @@ def _like(value: str, parts: Sequence[str], *, may_have_nul: bool) -> Sql:
     if not prefix:
         return Sql(f"({glob.text})", glob.parameters)
     # Implied, and what an index can begin and end at.
-    end = _end_of(prefix)
+    end = end_of_prefix(prefix)
     bounds = Sql(f"{value} >= ?", (prefix,)) if end is None else Sql(f"{value} >= ? AND {value} < ?", (prefix, end))
     return Sql(f"({bounds.text} AND {glob.text})", (*bounds.parameters, *glob.parameters))
-
-
-def _end_of(prefix: str) -> str | None:
-    """The smallest text behind all that begin with the prefix; None if there is none."""
-    kept = prefix.rstrip(_HIGHEST)
-    if not kept:
-        return None
-    # Surrogates are no characters of UTF-8.
-    following = ord(kept[-1]) + 1
-    return kept[:-1] + chr(0xE000 if following == 0xD800 else following)
 
 
 def _glob_literal(text: str) -> str:
@@ -237,20 +267,15 @@ def _glob_literal(text: str) -> str:
 
 
 def _has_words(predicate: HasWords) -> Sql:
-    terms = [f'"{indexed_word(word)}"' for word in predicate.words]
+    # In the index words are letters and digits with single spaces between them.
+    terms = [f" {indexed_word(word)} " for word in predicate.words]
     if predicate.prefix:
-        terms.append(f'"{indexed_word(predicate.prefix)}"*')
-    if not terms:
-        return _has(predicate.field)
+        terms.append(f" {indexed_word(predicate.prefix)}")
     return Sql(
-        "runs.stream_id IN (SELECT i.stream_id FROM index_words CROSS JOIN index_texts AS i "
-        "ON i.text_id = index_words.rowid WHERE index_words MATCH ? AND i.key = ?)",
-        (" ".join(terms), _key(predicate.field)),
+        "EXISTS (SELECT 1 FROM index_texts AS i WHERE i.stream_id = runs.stream_id AND i.key = ? AND NOT EXISTS "
+        "(SELECT 1 FROM json_each(?) AS term WHERE NOT instr(' ' || i.words || ' ', term.value)))",
+        (index_key(predicate.field), msgspec.json.encode(terms).decode()),
     )
-
-
-def _key(field: Field) -> str:
-    return field.name if field.is_index_key else STEP_KEYS[field.name]
 
 
 def _sorted_value(field: Field) -> Sql:
@@ -266,8 +291,10 @@ def _sorted_value(field: Field) -> Sql:
     return Sql(column if empty is None else f"nullif({column}, {empty})")
 
 
-def _direction(key: SortKey) -> str:
-    return " DESC" if key.is_descending else ""
+def _is_plain(field: Field) -> bool:
+    """Whether its order is that of a column which has a value in every row."""
+    is_column = not field.is_index_key and field.name in _COLUMNS
+    return is_column and field.name not in _EMPTY and field != fields.STATUS
 
 
 def _behind(value: Sql, known: Scalar | None, *, is_descending: bool) -> Sql | None:
@@ -290,14 +317,8 @@ def _chain(operator: str, operands: Sequence[Sql]) -> Sql:
         return operands[0]
     # The parser keeps what stands before a bracket on its stack until the bracket closes.
     deepest_first = sorted(operands, key=lambda operand: -operand.depth)
-    joined = _join(f" {operator} ", deepest_first)
+    joined = join(f" {operator} ", deepest_first)
     return Sql(f"({joined.text})", joined.parameters, deepest_first[0].depth + 1)
-
-
-def _join(separator: str, pieces: Sequence[Sql], *, wrap: bool = False) -> Sql:
-    text = separator.join(piece.text for piece in pieces)
-    parameters = tuple(parameter for piece in pieces for parameter in piece.parameters)
-    return Sql(f"({text})" if wrap else text, parameters)
 
 
 def _is_like(value: str, pattern: str) -> bool:

@@ -8,9 +8,12 @@ from random import Random
 import pytest
 
 from dexd.core.index_values import IndexType
+from dexd.log import search_sql
+from dexd.log.connection import open_reader
 from dexd.log.errors import QueryTooSlowError
-from dexd.log.event_log import Batch, EventLog, FoundPage, IndexKeyRow, IndexRow, Projections, RunRow
+from dexd.log.event_log import Batch, EventLog, FoundPage, IndexKeyRow, IndexRow, Projections, RunRow, never_over
 from dexd.log.memory_log import MemoryLog
+from dexd.log.search_paging import Bounds, Finder
 from dexd.log.sqlite_log import SqliteLog
 from dexd.search.checking import check
 from dexd.search.predicates import CheckedQuery
@@ -199,3 +202,44 @@ def test_search_4_all_logs_find_the_same(seed: int, tmp_path: Path) -> None:
             first, second = memory.search(query, None, 3), sqlite.search(query, None, 3)
             assert [one.position for one in first.runs] == [one.position for one in second.runs], query.text
         assert compared > 80
+
+
+BOUNDS = [
+    Bounds(few=0, counted_max=1),
+    Bounds(few=0, counted_max=1, pairs_max=0, block_max=2),
+    Bounds(few=2, counted_max=20, block_max=3),
+    Bounds(few=0, counted_max=40, sources_max=1, passed_max=10),
+]
+
+
+@pytest.mark.parametrize("bounds", BOUNDS, ids=repr)
+def test_search_8_every_way_finds_the_same(bounds: Bounds, tmp_path: Path) -> None:
+    """[SEARCH-4, SEARCH-7] Which way is taken depends on how much there is; what is found does not."""
+    random = Random(repr(bounds))
+    runs = some_runs(random, 60)
+    keys = [IndexKeyRow(key, type_.value) for key, type_ in KEYS.items()]
+    batch = Batch(0, (), runs, indexed=some_index_rows(random, runs), index_keys=keys)
+    memory = MemoryLog()
+    memory.append(batch)
+    path = tmp_path / "log.db"
+    with closing(SqliteLog.open(path)) as sqlite:
+        sqlite.append(batch)
+        with closing(open_reader(path)) as connection:
+            search_sql.register(connection.create_function)
+            for _ in range(100):
+                try:
+                    query = check(some_query(random), KEYS)
+                except QueryError:
+                    continue
+                expected = [row.stream_id for row in memory.matching(query)]
+                limit = random.choice([1, 3, 9])
+                found: list[object] = []
+                position = None
+                while True:
+                    finder = Finder(connection, never_over, bounds)
+                    page = finder.page(query.predicate, query.order, position, limit)
+                    found += [one[-1] for one in page]
+                    if len(page) < limit:
+                        break
+                    position = page[-1]
+                assert found == expected, query.text

@@ -11,11 +11,13 @@ import pytest
 
 from dexd.core.values import FlowStatus
 from dexd.errors import ExitCode, exit_code_of
+from dexd.log import queries
 from dexd.log.errors import LogDamagedError
 from dexd.log.event_log import RunRow, Snapshot, StoredEvent
 from dexd.log.schema import APPLICATION_ID, Migration, check_header, known_migrations, migrate
 from dexd.log.sqlite_log import SqliteLog
 from dexd.log.sqlite_reader import OfflineLog
+from dexd.search.checking import check
 from tests.support.log_author import LogAuthor, closed, run_row
 
 KNOWN = known_migrations()
@@ -87,6 +89,25 @@ def test_upgrade_keeps_what_was_written(path: Path, database: sqlite3.Connection
     migrate(database, [*KNOWN, NEXT])
     assert database.execute("SELECT run_id, color FROM runs").fetchall() == [("run-1", "blue")]
     assert database.execute("SELECT count(*) FROM events").fetchone() == (3,)
+
+
+def test_search_8_runs_of_an_old_log_are_found_by_new_indexes(path: Path, database: sqlite3.Connection) -> None:
+    migrate(database, KNOWN[:9])
+    running, ended = run_row(1), closed(run_row(2, flow_type="Bill"))
+    child = msgspec.structs.replace(run_row(3), parent_flow_id="flow-1", last_error="ValueError: no")
+    rows = [msgspec.structs.astuple(row) for row in (running, ended, child)]
+    database.executemany(queries.runs.put_runs(1), rows)
+    database.close()
+    with SqliteLog.open(path) as log:
+        for query, expected in {
+            "FlowType = 'Order' AND Status = 'RUNNING'": [3, 1],
+            "Status = 'COMPLETED'": [2],
+            "ParentFlowId = 'flow-1'": [3],
+            "LastError LIKE 'ValueError%'": [3],
+        }.items():
+            page = log.search(check(query, {}), None, 10)
+            assert [found.listed.row.stream_id for found in page.runs] == expected
+            assert log.count(check(query, {})) == {"": len(expected)}
 
 
 def test_migrating_again_changes_nothing(database: sqlite3.Connection) -> None:

@@ -47,7 +47,7 @@ TEXTS = (
 )
 _FIELDS = (
     *("city", "`odd key```", "tags", "FlowId", "notes", "n", "d", "b", "Status", "StepStatus", "at", "StartTime"),
-    *("CloseTime", "LastError", "ParentFlowId", "ActiveStepTypes", "ScheduleId"),
+    *("CloseTime", "LastError", "ParentFlowId", "ActiveStepTypes", "ScheduleId", "FlowType", "RunId"),
 )
 _NUMBERS = ("0", "1", "-5", "1.5", "9223372036854775807", "9007199254740993", "1e300")
 _INSTANTS = (
@@ -144,7 +144,9 @@ def _literal(random: Random, field: str) -> str:
         case "b":
             return random.choice(["true", "FALSE"])
         case "Status":
-            return random.choice(["'RUNNING'", '"FAILED"'])
+            return random.choice(["'RUNNING'", '"FAILED"', "'COMPLETED'"])
+        case "FlowType":
+            return random.choice(["'A'", "'B'", "'C'"])
         case "StepStatus":
             return random.choice(["'waiting'", "'queued'"])
         case "at" | "StartTime" | "CloseTime":
