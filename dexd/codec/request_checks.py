@@ -5,7 +5,7 @@ None means that nothing is wrong.
 
 from collections.abc import Sequence
 
-from dexd.codec.faults import name_fault, owned_name_fault
+from dexd.codec.faults import chosen_name_fault, name_fault, owned_name_fault
 from dexd.core.config import INLINE_VALUE_BYTES_MAX, PENDING_MESSAGES_MAX
 from dexd.core.ids import RunId
 from dexd.core.rejections import Code, Rejection
@@ -24,6 +24,11 @@ def refuse_fault(fault: str | None, field: str) -> Rejection | None:
 def refuse_owned_name(text: str, field: str) -> Rejection | None:
     """Refuse a name that a caller may not choose [ID-1, ID-3]."""
     return refuse_fault(owned_name_fault(text, field), field)
+
+
+def refuse_new_flow_id(flow_id: str) -> Rejection | None:
+    """Refuse a Flow ID that a caller may not choose for a new execution [ID-1, ID-3]."""
+    return refuse_fault(chosen_name_fault(flow_id, "flow_id"), "flow_id")
 
 
 def refuse_run(flow_id: str, run_id: str) -> Rejection | None:

@@ -1,6 +1,7 @@
 """Everything that waits for one commit: what is appended, and what is owed to the world afterwards [ARCH-3]."""
 
 from collections.abc import Sequence
+from operator import attrgetter, methodcaller
 from typing import Any
 
 from dexd.codec.event_codec import append_stored
@@ -174,12 +175,18 @@ class OpenBatch:
             on_answer(rejection)
 
 
+_PAYLOAD_OF = attrgetter("payload")
+_FIND_MARK = methodcaller("find", REFERENCE_MARK)  # with bytes, `in` raises and catches an error first
+
+
 def blob_rows(events: Sequence[StoredEvent]) -> list[BlobRow]:
     """Which large values events refer to; a search in their encoded form, because hardly any does [BLOB-4]."""
+    if max(map(_FIND_MARK, map(_PAYLOAD_OF, events)), default=-1) < 0:
+        return []
     return [
         BlobRow(event.stream_id, reference.digest, reference.size)
         for event in events
-        if event.payload.find(REFERENCE_MARK) >= 0  # with bytes, `in` raises and catches an error first
+        if _FIND_MARK(event.payload) >= 0
         for reference in references_in(event.payload)
     ]
 
@@ -194,10 +201,10 @@ def row_of(run: RunState) -> RunRow:
         run.flow_id,
         run.ordinal,
         run.flow_type,
-        run.status,
+        int(run.status),  # a plain number is bound at once, a member of an enumeration after a search for its adapter
         run.started_at,
         run.closed_at,
-        run.error_type,
+        int(run.error_type),
         run.error_message,
         run.start_request_id,
         run.first_run_id,

@@ -40,9 +40,13 @@ class ServerClock:
         return (monotonic_ns + self._offset_ns) // NS_PER_MS
 
 
-def mint() -> Minted:
-    """Make what one client command may need. IDs are opaque; the seed only spreads retries [ID-5, RETRY-2]."""
-    return Minted(RunId(_ordered_token()), _draws.getrandbits(63), mint_request_id())
+def mint(request_id: str) -> Minted:
+    """Make what one client command may need beside its request ID, and that too if the caller gave none, "".
+
+    IDs are opaque; the seed only spreads retries [ID-5, RETRY-2].
+    """
+    fresh = RequestId(request_id) if request_id else mint_request_id()
+    return Minted(RunId(_ordered_token()), _draws.getrandbits(63), fresh)
 
 
 def mint_request_id() -> RequestId:
@@ -80,11 +84,11 @@ class SeededMint:
         self._draws = random.Random(seed)
         self._last = 0
 
-    def mint(self) -> Minted:
+    def mint(self, request_id: str) -> Minted:
         """Make what one client command may need; later run IDs sort behind earlier ones, as a server's do."""
         self._last += 1
         run_id = RunId(f"{self._last:012x}{self._draws.getrandbits(80):020x}")
-        return Minted(run_id, self._draws.getrandbits(63), self.request_id())
+        return Minted(run_id, self._draws.getrandbits(63), RequestId(request_id) if request_id else self.request_id())
 
     def request_id(self) -> RequestId:
         """Make a request ID for a caller that gave none."""

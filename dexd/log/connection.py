@@ -26,6 +26,10 @@ WAL_BYTES_KEPT = 16 << 20
 CACHED_STATEMENTS = 512
 """Prepared statements kept, more than there are texts in `queries`."""
 
+# sqlite3 looks for a way to adapt every value that is no plain int, float, str or bytearray. Without an entry that
+# search raises and catches an error inside, for each payload of each event; with one it is a look into a table.
+sqlite3.register_adapter(bytes, bytes)
+
 Synchronous: TypeAlias = Literal["full", "extra"]
 
 _SYNCHRONOUS_LEVEL: Mapping[Synchronous, int] = {"full": 2, "extra": 3}

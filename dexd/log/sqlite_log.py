@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Self
 
@@ -23,6 +24,8 @@ from dexd.log.sqlite_errors import writing_error
 from dexd.log.sqlite_parking import Statement, parking_statements
 from dexd.log.sqlite_reader import SqliteReader
 from dexd.search.words import indexed_words
+
+_PAYLOAD_OF = attrgetter("payload")
 
 _ROW_BYTES = 100
 """About what a row takes beside its payload, its share of the indexes included."""
@@ -249,6 +252,6 @@ def _many(text_of: Callable[[int], str], rows: Sequence[tuple[object, ...]]) -> 
 
 
 def _size_bytes(batch: Batch) -> int:
-    payloads = sum(len(event.payload) for event in batch.events) + sum(len(row.payload) for row in batch.snapshots)
+    payloads = sum(map(len, map(_PAYLOAD_OF, batch.events))) + sum(map(len, map(_PAYLOAD_OF, batch.snapshots)))
     rows = len(batch.events) + len(batch.runs) + len(batch.snapshots) + len(batch.timers)
     return payloads + _ROW_BYTES * (rows + len(batch.streams) + len(batch.parking) + len(batch.indexed))

@@ -39,7 +39,6 @@ from dexd.core.outcome import RecordedEvent
 from dexd.core.values import (
     Completion,
     ConditionResult,
-    FlowStatus,
     Message,
     Method,
     RecoveryError,
@@ -338,7 +337,7 @@ def _rpc_completed(state: RunState, event: e.RpcCompleted, at: int) -> None:
 
 
 def _flow_closed(state: RunState, event: e.FlowClosed, at: int) -> None:
-    state.status = FlowStatus(event.status)
+    state.status = event.status
     state.closed_at = at
     state.error_type = event.error_type
     state.error_message = event.error_message

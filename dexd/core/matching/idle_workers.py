@@ -4,6 +4,8 @@ Least busy relative to its limit, then longest idle, then worker ID. With hundre
 them for every call, so they stand in a heap, under a rank that is never worse than the true one: a worker that got
 busier is moved when it comes to the front, and only one that got freer must be moved at once (`Worker.ranked_busy`
 tells when). One that can take nothing now is taken out, and ranked again when it frees a slot or its pause ends.
+
+Where there is one worker only, as on most machines, it is the best one under any rank, and gets none.
 """
 
 from collections.abc import Iterator
@@ -27,11 +29,13 @@ Rank: TypeAlias = tuple[float, int, WorkerId, int, Worker]
 class IdleWorkers:
     """For calls of one kind, Steps or RPCs, because a worker may have room for one kind only."""
 
-    __slots__ = ("_heap", "_heap_max", "_is_rpc", "_number", "_queue", "_ranks")
+    __slots__ = ("_heap", "_heap_max", "_is_rpc", "_lone", "_number", "_queue", "_ranks")
 
     def __init__(self, queue: QueueName, *, is_rpc: bool) -> None:
         self._queue = queue
         self._is_rpc = is_rpc
+        self._lone: Worker | None = None
+        """The only one, which has no rank; if there is one, the heap is of no account."""
         self._ranks: dict[WorkerId, Rank] = {}
         self._heap: list[Rank] = []
         self._heap_max = GARBAGE_MAX
@@ -39,6 +43,20 @@ class IdleWorkers:
 
     def add(self, worker: Worker) -> None:
         """It has an idle stream here. Needed again when it got freer, and harmless at any time."""
+        lone = self._lone
+        if lone is worker:
+            return
+        if lone is None and self._ranks:
+            self._enter(worker)
+        elif lone is None or self._queue not in lone.idle:
+            self._heap.clear()
+            self._lone = worker
+        else:
+            self._lone = None
+            self._enter(lone)
+            self._enter(worker)
+
+    def _enter(self, worker: Worker) -> None:
         rank = self._ranks.get(worker.worker_id)
         if rank is None or rank[4] is not worker or worker.load() < rank[0]:
             if len(self._heap) >= self._heap_max:
@@ -47,6 +65,10 @@ class IdleWorkers:
 
     def best(self, call: Call, *, now: int) -> Worker | None:
         """The best worker that may have the call now."""
+        lone = self._lone
+        if lone is not None:
+            is_free = self._queue in lone.idle and not lone.is_held(is_rpc=self._is_rpc, now=now)
+            return lone if is_free and self._may_have(lone, call) else None
         heap = self._heap
         passed: list[Rank] = []
         found: Worker | None = None
@@ -64,9 +86,7 @@ class IdleWorkers:
                 worker.ranked_busy = NOT_RANKED
             elif rank[0] != worker.load() or rank[1] != worker.idle_since:
                 heapreplace(heap, self._rank(worker))
-            elif worker.worker_id in call.excluded or not worker.can_run(
-                call.run.flow_type, call.name, is_rpc=self._is_rpc
-            ):
+            elif not self._may_have(worker, call):
                 passed.append(heappop(heap))
             else:
                 found = worker
@@ -74,8 +94,15 @@ class IdleWorkers:
             heappush(heap, rank)
         return found
 
+    def _may_have(self, worker: Worker, call: Call) -> bool:
+        return worker.worker_id not in call.excluded and worker.can_run(
+            call.run.flow_type, call.name, is_rpc=self._is_rpc
+        )
+
     def workers(self) -> Iterator[Worker]:
         """Those in it that have an idle stream, in no order."""
+        if self._lone is not None and self._queue in self._lone.idle:
+            yield self._lone
         for rank in self._ranks.values():
             if self._queue in rank[4].idle:
                 yield rank[4]

@@ -64,7 +64,7 @@ def test_time_continues_from_the_log_across_restarts() -> None:
 
 def test_minted_ids_are_unique_and_opaque() -> None:
     """[ID-5, START-6] Run IDs and request IDs never repeat."""
-    minted = [mint() for _ in range(1_000)]
+    minted = [mint("") for _ in range(1_000)]
     ids = {made.run_id for made in minted} | {made.request_id for made in minted} | {mint_request_id()}
     assert len(ids) == 2_001
     assert all(0 <= made.seed < 2**63 for made in minted)
