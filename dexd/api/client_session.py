@@ -61,14 +61,16 @@ class ClientSession:
         self._open: dict[int, Abandon | None] = {}
         """What abandons each unanswered request, by its id."""
         self._has_answered_all = asyncio.Event()
-        self._has_answered_all.set()
+        """Set when the last of them is answered; there may be new ones since."""
 
     async def serve(self, requests: AsyncIterator[bytes]) -> Rejection | None:
         """Answer requests until the client stops sending, then what is open; gives the refusal to end the call with."""
         try:
             rejection = await self._stream.receive(self._paced(requests), self._take)
             if rejection is None or rejection.code is Code.SHUTTING_DOWN:
-                await self._has_answered_all.wait()
+                while self._open:
+                    self._has_answered_all.clear()
+                    await self._has_answered_all.wait()
                 await self._stream.flush()
         finally:
             self._abandon_all()
@@ -114,7 +116,6 @@ class ClientSession:
             self._reply(request_id, _too_many_calls())
             return
         self._open[request_id] = None
-        self._has_answered_all.clear()
         abandon = self._calls.begin(request.method, request.body, partial(answer, request_id), self._uploader)
         if request_id in self._open:
             self._open[request_id] = abandon

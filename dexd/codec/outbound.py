@@ -79,26 +79,34 @@ def _array_header(count: int) -> bytes:
 class EffectEncoder:
     """Encodes the effects of one session."""
 
-    __slots__ = ("_protocol", "_status_name", "_terms")
+    __slots__ = ("_conversions", "_protocol", "_status_name", "_terms")
 
     def __init__(self, terms: SessionTerms, protocol: int, status_name: Callable[[Rejection], str]) -> None:
         """`status_name` gives the gRPC status code name of a refusal, from the one error table [ARCH-7]."""
         self._terms = terms
         self._protocol = protocol
         self._status_name = status_name
+        self._conversions: dict[type[e.SessionEffect], Callable[[Any], frames.ServerFrame]] = {
+            **_CONVERSIONS,
+            e.WelcomeSession: self._welcome,
+            e.RejectStream: self._reject,
+        }
 
     def encode(self, effects: Sequence[e.SessionEffect]) -> Encoded:
         """Encode the frames for these effects, in order; EndSession has none, it is the end of the call."""
-        framed = [effect for effect in effects if type(effect) is not e.EndSession]
+        framed = effects
+        if e.EndSession in map(type, effects):
+            framed = [effect for effect in effects if type(effect) is not e.EndSession]
         if not framed:
             return Encoded([])
-        outgoing = [self._to_frame(effect) for effect in framed]
+        conversions = self._conversions
+        outgoing = [conversions[type(effect)](effect) for effect in framed]
         data = _encode(outgoing)
         if len(data) <= BLOCK_BYTES_MAX:
             return Encoded([FrameBlock(len(outgoing), data)])
         return self._split(framed, outgoing)
 
-    def _split(self, framed: list[e.SessionEffect], outgoing: list[frames.ServerFrame]) -> Encoded:
+    def _split(self, framed: Sequence[e.SessionEffect], outgoing: list[frames.ServerFrame]) -> Encoded:
         limit = self._terms.max_frame_bytes
         fitting: list[bytes] = []
         undeliverable: list[FailCall] = []
@@ -110,16 +118,11 @@ class EffectEncoder:
                 fitting.append(data)
         return Encoded(list(_blocks(fitting)), undeliverable)
 
-    def _to_frame(self, effect: e.SessionEffect) -> frames.ServerFrame:
-        if type(effect) is e.WelcomeSession:
-            terms = self._terms
-            return frames.Welcome(
-                self._protocol, terms.server_id, terms.ping_interval_ms, terms.max_streams, terms.max_frame_bytes
-            )
-        if type(effect) is e.RejectStream:
-            return self._reject(effect)
-        frame: frames.ServerFrame = _CONVERSIONS[type(effect)](effect)
-        return frame
+    def _welcome(self, _: e.WelcomeSession) -> frames.Welcome:
+        terms = self._terms
+        return frames.Welcome(
+            self._protocol, terms.server_id, terms.ping_interval_ms, terms.max_streams, terms.max_frame_bytes
+        )
 
     def _reject(self, effect: e.RejectStream) -> frames.StreamRejected:
         rejection = effect.rejection
@@ -179,7 +182,7 @@ def _assign(effect: e.AssignCall) -> frames.Assign:
         call.from_step,
         call.attributes,
         call.channel_sizes,
-        tuple(map(_result, call.results)),
+        tuple(map(_result, call.results)) if call.results else (),
         call.locals,
         None if error is None else frames.RecoveryError(error.error_type, error.detail),
         call.wait_for_failed,

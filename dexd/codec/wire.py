@@ -245,6 +245,13 @@ def _output(frame: frames.Output, session: SessionId) -> c.CompleteCall:
         frame.canceling,
         writes_of_frames(frame.indexed) if frame.indexed else (),
     )
+    if frame.writes or frame.publications or frame.canceling or frame.deletions or frame.locals or frame.recorded:
+        _check_names(frame)
+    sub_flows = () if frame.wait is None else tuple(map(sub_flow_of_frame, frame.wait.sub_flows))
+    return c.CompleteCall(session, StreamNumber(frame.stream), to_token(frame.token), response, sub_flows)
+
+
+def _check_names(frame: frames.Output) -> None:
     for key, _ in frame.writes:
         _refuse(key_fault(key, "Attribute"))
     for key, _ in frame.publications:
@@ -257,8 +264,6 @@ def _output(frame: frames.Output, session: SessionId) -> c.CompleteCall:
         _refuse(name_fault(name, "Step local"))
     for name, _ in frame.recorded:
         _refuse(name_fault(name, "recorded event"))
-    sub_flows = () if frame.wait is None else tuple(map(sub_flow_of_frame, frame.wait.sub_flows))
-    return c.CompleteCall(session, StreamNumber(frame.stream), to_token(frame.token), response, sub_flows)
 
 
 _CONVERSIONS: dict[type[Decoded], Callable[[Any, SessionId], c.WorkerCommand]] = {

@@ -75,11 +75,12 @@ class Deadlines(Generic[Key]):
                 places += (2 * place + 1, 2 * place + 2)
         return sum(len(self._due.get(at, ())) for at in due)
 
+    def is_due(self, now: int) -> bool:
+        """Whether `pop_due` may have a key; no is certain. Asked before every command, so it costs next to nothing."""
+        return bool(self._instants) and self._instants[0] <= now
+
     def pop_due(self, now: int) -> Key | None:
         """Take the earliest key whose deadline is at or before `now`, or None."""
-        if not self._instants or self._instants[0] > now:
-            # Nothing is due, be the earliest instant in use or not; the usual case, which must cost next to nothing.
-            return None
         at = self.next_at()
         if at is None or at > now:
             return None

@@ -5,7 +5,7 @@ what follows by itself (waits, completion), then open calls are brought in line 
 calls. The log, the clock and the network are the shell's; see `dexd.core` for the contract.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from dexd.core import commands as c
 from dexd.core.client_commands import ClientCommands
@@ -58,7 +58,9 @@ class Kernel:
         self._workforce = Workforce(self._dispatcher, self._deliveries)
         executions = self._schedules.executions
         self._parking = Parking(self._runs, self._dispatcher, self._rpcs, self._starts, self._sub_flows, executions)
-        self._look_ups = LookUps(self._runs, self._schedules, self._jobs)
+        look_ups = LookUps(self._runs, self._schedules, self._jobs)
+        self.wanted: Callable[[c.Command], Wanted | None] = look_ups.wanted
+        """Tells what the shell must look up in the log, and `adopt` if it exists, before `handle`; None if nothing."""
         self._roll_overs = RollOvers(self._starts, self._dispatcher, self._rpcs)
         self._long_from = config.rollover_events or NEVER
         self._routes: dict[type[c.Command], Route] = {
@@ -78,7 +80,7 @@ class Kernel:
     def handle(self, command: c.Command, *, now: int) -> Outcome:
         """Decide about one command at an instant that is not before that of the previous call."""
         turn = Turn(now, self._long_from)
-        if self._is_serving:
+        if self._is_serving and self._dispatcher.deadlines.is_due(now):
             self._fire(turn, now)
         reply = self._routes[type(command)](turn, command)
         self._finish(turn)
@@ -100,10 +102,6 @@ class Kernel:
     def next_deadline(self) -> int | None:
         """When `Tick` is due next; None when nothing waits for time."""
         return self._dispatcher.deadlines.next_at() if self._is_serving else None
-
-    def wanted(self, command: c.Command) -> Wanted | None:
-        """What the shell must look up in the log, and `adopt` if it exists, before `handle`; None if nothing."""
-        return self._look_ups.wanted(command)
 
     def adopt(self, state: RunState, waiting: Iterable[tuple[SubFlowKey, RunId]] = ()) -> None:
         """Take over a run restored from the log: any before `BeginServing`, a closed or a parked one later.

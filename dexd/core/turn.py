@@ -70,19 +70,19 @@ class Turn:
         """Runs of at least `long_from` events are noted as long."""
         self.now = now
         self._long_from = long_from
-        self.long: dict[RunId, RunState] = {}
+        self.long: dict[RunId, RunState] | None = None
         """Runs that grew, and that are long or have settings of their own, so that another may have to continue them
-        [ROLL-2]; the kernel takes them out.
+        [ROLL-2]; the kernel takes them out. Most commands have none, here as in `closed` and `waits`.
         """
         self._events: list[RecordedEvent] = []
         self._stream_events: list[RecordedStreamEvent] | None = None
         self._effects: list[Effect] = []
         self._early: RunId | None = None
-        self.closed: list[RunState] = []
+        self.closed: list[RunState] | None = None
         """Runs that were closed; the kernel takes them out."""
         self.touched: dict[tuple[RunId, StepExecutionId], RunState] = {}
         """Step executions whose open call may have to change; the kernel takes them out."""
-        self.waits: dict[RunId, WaitChanges] = {}
+        self.waits: dict[RunId, WaitChanges] | None = None
         """What may have satisfied waits; the kernel takes it out."""
 
     def begin(self, event: FlowStarted, stream_id: StreamId) -> RunState:
@@ -93,18 +93,19 @@ class Turn:
 
     def emit(self, run: RunState, event: Event) -> None:
         """Record and fold one event."""
-        kind = type(event)
-        if kind is FlowClosed:
+        fold, is_touching, is_wait_changing, is_closing = _WAYS[type(event)]
+        if is_closing:
             self._note_closed(run)
         version = run.version + 1
         if version >= self._long_from or run.config is not None:
+            if self.long is None:
+                self.long = {}
             self.long[run.run_id] = run
         now = self.now
         self._events.append(RecordedEvent(run.stream_id, version, now, event))
         # What `evolve` does, without a call more: this runs with every event.
-        FOLDS[kind](run, event, now)
+        fold(run, event, now)
         run.version = version
-        is_touching, is_wait_changing = _CONSEQUENCES[kind]
         if is_touching:
             self.touched[run.chain_id, event.step_execution_id] = run  # type: ignore[union-attr]  # the table says so
         if is_wait_changing and (
@@ -146,7 +147,7 @@ class Turn:
     def revisit(self, run: RunState) -> None:
         """Have everything of the run looked at again: open calls, Waits and completion."""
         self.touch_all(run)
-        changes = self.waits.setdefault(run.run_id, WaitChanges(run))
+        changes = self._changes_of(run)
         changes.steps |= dict.fromkeys(step_id for step_id, step in run.steps.items() if step.wait is not None)
 
     def take_touched(self) -> dict[tuple[RunId, StepExecutionId], RunState]:
@@ -156,19 +157,18 @@ class Turn:
 
     def take_waits(self) -> dict[RunId, WaitChanges]:
         """What may have satisfied waits since the last time."""
-        waits, self.waits = self.waits, {}
-        return waits
+        waits, self.waits = self.waits, None
+        return waits or {}
 
     def take_closed(self) -> list[RunState]:
         """Runs that were closed since the last time."""
-        closed, self.closed = self.closed, []
-        return closed
+        closed, self.closed = self.closed, None
+        return closed or []
 
     def take_long(self) -> list[RunState]:
         """Runs that may have to be continued by another one, since the last time."""
-        runs = list(self.long.values())
-        self.long = {}
-        return runs
+        long, self.long = self.long, None
+        return [] if long is None else list(long.values())
 
     def outcome(self, reply: Reply | Rejection | None) -> Outcome:
         """Everything owed."""
@@ -182,6 +182,8 @@ class Turn:
 
     def _note_closed(self, run: RunState) -> None:
         """Nothing of the run goes on."""
+        if self.closed is None:
+            self.closed = []
         self.closed.append(run)
         for step_execution_id in run.steps:
             self.touch(run, step_execution_id)
@@ -194,9 +196,7 @@ class Turn:
         Waits are evaluated when installed and after every change of what they watch [WAIT-4]; an execute that ended may
         have been the last active Step [DEC-2].
         """
-        changes = self.waits.get(run.run_id)
-        if changes is None:
-            changes = self.waits[run.run_id] = WaitChanges(run)
+        changes = self._changes_of(run)
         if type(event) in _OF_ONE_WAIT:
             changes.steps[event.step_execution_id] = None  # type: ignore[union-attr]  # the table says so
         if type(event) is ChannelPublished:
@@ -204,6 +204,14 @@ class Turn:
         elif type(event) is ExecuteCompleted or type(event) is WaitForCompleted or type(event) is RpcCompleted:
             for _, channel, _ in event.messages:
                 changes.channels[channel] = None
+
+    def _changes_of(self, run: RunState) -> WaitChanges:
+        if self.waits is None:
+            self.waits = {}
+        changes = self.waits.get(run.run_id)
+        if changes is None:
+            changes = self.waits[run.run_id] = WaitChanges(run)
+        return changes
 
 
 def age_of(step: StepExecution) -> int:
@@ -222,7 +230,10 @@ _TOUCHING = frozenset(
 )
 """Events after which a Step execution's open call may have to change; a dispatch brings its call along itself."""
 
-_CONSEQUENCES = {kind: (kind in _TOUCHING, kind in _WAIT_CHANGING) for kind in EVENT_TYPES}
+_WAYS: dict[type[Event], tuple[Callable[[RunState, Any, int], None], bool, bool, bool]] = {
+    kind: (FOLDS[kind], kind in _TOUCHING, kind in _WAIT_CHANGING, kind is FlowClosed) for kind in EVENT_TYPES
+}
+"""How each event is folded, and which consequences it may have; one look for all of them."""
 
 Answer: TypeAlias = Reply | Rejection | None
 """What is said to the caller at once; None when nothing is."""

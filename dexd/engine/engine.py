@@ -277,7 +277,8 @@ class Engine:
         if refusal is not None:
             on_answer(refusal)
         else:
-            self._put(command, on_answer)
+            self._mailbox.put(command, on_answer)
+            self._schedule_drain()
 
     def invoke(self, make: Callable[[CallerId], InvokeRpc], on_answer: OnAnswer[bytes]) -> Abandon:
         """Run an RPC; the answer is its output."""
@@ -437,16 +438,22 @@ class Engine:
             live.wake_parked(now=now)
         live.fire_due(now=now)
         was_serving = live.kernel.is_serving
-        live.expect(mailbox.waiting(DRAIN_COMMANDS_MAX))
-        for _ in range(min(len(mailbox), DRAIN_COMMANDS_MAX)):
-            if len(batch.events) >= events_max:
-                return
-            command, on_answer = mailbox.take()
-            reply = live.decide(command, now=now)
-            if on_answer is not None:
-                batch.answers.append((on_answer, reply))
-            if not was_serving and live.kernel.is_serving:
-                break  # what became due in the meantime comes before everything else [TIMER-5]
+        letters = mailbox.take(DRAIN_COMMANDS_MAX)
+        live.expect(letters)
+        events, answers, decide = batch.events, batch.answers, live.decide
+        decided = 0
+        try:
+            for command, on_answer in letters:
+                if len(events) >= events_max:
+                    return
+                decided += 1
+                reply = decide(command, now=now)
+                if on_answer is not None:
+                    answers.append((on_answer, reply))
+                if not was_serving and live.kernel.is_serving:
+                    break  # what became due in the meantime comes before everything else [TIMER-5]
+        finally:
+            mailbox.put_back(letters[decided:])
         if live.kernel.schedules.clockwork.wanting:
             self._provide_fires(now)
         if len(mailbox):

@@ -105,14 +105,13 @@ class LiveState:
         self._snapshot_every = snapshot_every
         self._fill_target = fill_target
 
-    def expect(self, letters: Iterable[Letter]) -> None:
+    def expect(self, letters: Sequence[Letter]) -> None:
         """Learn which Flow IDs these commands start that the log does not know, in one look-up.
 
         And bring back, in another, the parked runs that they concern.
         """
         wanted = self.kernel.wanted
         if self.parking.parked:
-            letters = list(letters)
             run = self.kernel.run
             flow_ids: list[FlowId] = [getattr(command, "flow_id", FlowId("")) for command, _ in letters]
             self.runs.take_parked_of(
@@ -240,7 +239,7 @@ class LiveState:
     def _collect(self, outcome: Outcome) -> None:
         batch = self._commits.open
         early = outcome.early
-        batch.effects.extend(outcome.effects if early is None else self._early.sort(outcome, early))
+        batch.effects += outcome.effects if early is None else self._early.sort(outcome, early)
         events = outcome.events
         batch.record(events)
         if outcome.stream_events:
@@ -248,11 +247,11 @@ class LiveState:
         if not self.parking.is_empty():
             self.parking.moved(events, batch)
             self._keep_for_word(outcome)
-        parts_of, waking, snapshot_every = self._waits.parts_of, self._timers.streams, self._snapshot_every
+        snapshot_every, is_watched = self._snapshot_every, self._waits.parts_of or self._timers.rows
         for recorded in events:
             event = recorded.event
             kind = type(event)
-            if kind in _FOLLOWED or parts_of or (kind is StepDispatched and recorded.stream_id in waking):
+            if kind in _FOLLOWED or (is_watched and self._is_followed(recorded)):
                 self._follow(recorded)
             if kind in _INDEXING and event.indexed:  # type: ignore[union-attr]  # the table says so
                 self._index(recorded)
@@ -270,6 +269,12 @@ class LiveState:
         for recorded in events:
             if not recorded.version % self._snapshot_every:
                 batch.note_stream_snapshot(self.kernel.stream(recorded.stream_id))
+
+    def _is_followed(self, recorded: RecordedEvent) -> bool:
+        """Whether something else than what follows from its type may have to change with the event."""
+        if self._waits.parts_of:
+            return True
+        return type(recorded.event) is StepDispatched and recorded.stream_id in self._timers.rows
 
     def _follow(self, recorded: RecordedEvent) -> None:
         """Keep what is derived from events up to date."""

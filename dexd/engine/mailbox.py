@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from dexd.core.commands import Command
@@ -56,16 +55,17 @@ class Mailbox:
             self._is_holding_back = True
             self._has_room.clear()
 
-    def waiting(self, limit: int) -> Iterator[Letter]:
-        """The oldest commands, which stay where they are."""
-        return islice(self._letters, limit)
-
-    def take(self) -> Letter:
-        """Remove the oldest command."""
-        letter = self._letters.popleft()
-        if self._is_holding_back and len(self._letters) < self._capacity:
+    def take(self, limit: int) -> list[Letter]:
+        """Remove the oldest commands, that many at most."""
+        letters, popleft = self._letters, self._letters.popleft
+        taken = [popleft() for _ in range(min(limit, len(letters)))]
+        if self._is_holding_back and len(letters) < self._capacity:
             self._let_in()
-        return letter
+        return taken
+
+    def put_back(self, letters: Sequence[Letter]) -> None:
+        """Return the last of what was taken, to where it was."""
+        self._letters.extendleft(reversed(letters))
 
     def take_all(self) -> list[Letter]:
         """Remove everything."""

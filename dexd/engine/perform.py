@@ -81,18 +81,16 @@ class Performer:
         for effect in effects:
             if type(effect) is AnswerRpc:
                 self.answer_rpc(effect.caller, effect.answer)
-                continue
-            if type(effect) is SubmitCommand:
+            elif type(effect) is SubmitCommand:
                 self._submit(effect.command)
-                continue
-            if type(effect) is TravelTarget:
+            elif type(effect) is TravelTarget:
                 self._travel(effect.reach)
-                continue
-            of_session = by_session.get(effect.session)
-            if of_session is None:
-                by_session[effect.session] = [effect]
             else:
-                of_session.append(effect)
+                session = effect.session
+                if session in by_session:
+                    by_session[session].append(effect)
+                else:
+                    by_session[session] = [effect]
         for session, of_session in by_session.items():
             sink = self._sinks.get(session)
             if sink is not None:

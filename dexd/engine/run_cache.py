@@ -254,19 +254,21 @@ class RunCache:
 
     def _keep(self, run: RunState) -> None:
         size = _user_bytes(run)
-        self._closed[run.run_id] = (run, size)
+        closed = self._closed
+        closed[run.run_id] = (run, size)
         self._closed_bytes += size
-        while len(self._closed) > 1 and (len(self._closed) > self._closed_max or self._closed_bytes > CLOSED_BYTES_MAX):
-            run_id, (oldest, size) = self._closed.popitem(last=False)
+        while (len(closed) > self._closed_max or self._closed_bytes > CLOSED_BYTES_MAX) and len(closed) > 1:
+            run_id, (oldest, size) = closed.popitem(last=False)
             if not self._kernel.forget(run_id):
                 # An RPC reads it; its turn comes again when everything younger has gone.
-                self._closed[run_id] = (oldest, size)
+                closed[run_id] = (oldest, size)
                 return
             self._closed_bytes -= size
-            self._left(oldest)
+            # Whoever keeps anything of open runs has dropped it when this one closed.
+            self._streams.pop(oldest.stream_id, None)
 
     def _left(self, run: RunState) -> None:
-        """The one place where a run leaves memory; the kernel has dropped it."""
+        """A run leaves memory; the kernel has dropped it."""
         self._streams.pop(run.stream_id, None)
         if self._traffic is not None:
             self._traffic.left(run)
@@ -296,9 +298,7 @@ class RunCache:
 
 
 def _user_bytes(run: RunState) -> int:
-    size = run.pending_bytes + len(run.error_message) + REQUEST_BYTES * len(run.requests)
-    for value in run.attributes.values():
-        size += len(value)
+    size = run.pending_bytes + run.attribute_bytes + len(run.error_message) + REQUEST_BYTES * len(run.requests)
     for done in run.completions:
         size += len(done.value)
     return size

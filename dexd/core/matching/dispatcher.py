@@ -63,11 +63,13 @@ class Dispatcher:
         if self.locks.held:
             self.locks.release_ended(key, run)
         if step is None:
-            if call is not None and (call.stage is not HELD or call.asks):
-                self._drop(turn, key, call, *_cancel_terms(run))
-            else:  # the usual case: its delivery has ended, and with it everything that the call had
+            if call is None:
                 self.deadlines.disarm(key)
-                self.calls.pop(key, None)
+            elif call.stage is HELD and not call.asks:
+                # The usual case: its delivery has ended, and with it what the call had, its deadline included.
+                del self.calls[key]
+            else:
+                self._drop(turn, key, call, *_cancel_terms(run))
         elif step.phase is READY:
             if call is None or not (call.is_queued or call.stage is CallStage.BLOCKED):
                 self._start_attempt(turn, key, call, run, step)
@@ -233,7 +235,13 @@ class Dispatcher:
             snapshot = rpc_snapshot(call.run, call, token, now=now)
         call.token = token
         self.note_delivered(call, worker.worker_id, worker.incarnation)
-        self.attach(call, stream)
+        # What `attach` does, without two calls more: this runs with every hand-over.
+        call.stage = ASSIGNED
+        call.stream = stream
+        call.is_accepted = False
+        if stream.token is None:
+            worker.busy += 1
+        stream.token = token
         accept_by = now + self.config.accept_timeout_ms
         self.deadlines.arm(call.key, min(deadline, accept_by))
         turn.perform(AssignCall(session.session_id, stream.number, snapshot))
