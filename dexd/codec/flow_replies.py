@@ -140,7 +140,7 @@ def from_flow_wait(wait: FlowWait) -> pb.WaitForFlowReply:
     reply.first_run_id = wait.run_id
     reply.status = _STATUS_NAMES[end.status]
     if end.error_type:
-        reply.error_type = _error_type(end.error_type)
+        reply.error_type = end.error_type.name
     if end.error_message:
         reply.error_message = end.error_message
     for done in end.completions:

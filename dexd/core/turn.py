@@ -182,9 +182,7 @@ class Turn:
 
     def _note_closed(self, run: RunState) -> None:
         """Nothing of the run goes on."""
-        if self.closed is None:
-            self.closed = []
-        self.closed.append(run)
+        self.closed = [*(self.closed or ()), run]
         for step_execution_id in run.steps:
             self.touch(run, step_execution_id)
         if run.timeout_at:

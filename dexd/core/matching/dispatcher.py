@@ -203,7 +203,7 @@ class Dispatcher:
     def dispatch(self, turn: Turn, call: Call, stream: Stream) -> None:
         """Hand the call over; the dispatch is an event of the same outcome [ROUTE-8, ROUTE-9, DELIV-4].
 
-        The stream must not be among the idle ones any more.
+        The stream must be free, and not among the idle ones any more.
         Its stage says how it was routed: SHARED through the Flow type's queue, otherwise to the sticky worker.
         """
         session, now = stream.session, turn.now
@@ -239,8 +239,7 @@ class Dispatcher:
         call.stage = ASSIGNED
         call.stream = stream
         call.is_accepted = False
-        if stream.token is None:
-            worker.busy += 1
+        worker.busy += 1
         stream.token = token
         accept_by = now + self.config.accept_timeout_ms
         self.deadlines.arm(call.key, min(deadline, accept_by))

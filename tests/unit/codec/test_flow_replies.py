@@ -128,6 +128,18 @@ def test_wait_for_a_flow_tells_its_end_or_only_its_run() -> None:
     )
 
 
+def test_wait_for_a_flow_tells_why_it_did_not_complete() -> None:
+    """[STOP-2, FLOW-9] A reason may come without an error type: whoever cancels gives one."""
+    failed = FlowEnd(FlowStatus.FAILED, FlowErrorType.FLOW_TIMEOUT, "took too long", ())
+    canceled = FlowEnd(FlowStatus.CANCELED, FlowErrorType.NONE, "not needed", ())
+    assert replies.from_flow_wait(FlowWait(RunId("r"), failed)) == pb.WaitForFlowReply(
+        is_terminal=True, first_run_id="r", status="FAILED", error_type="FLOW_TIMEOUT", error_message="took too long"
+    )
+    assert replies.from_flow_wait(FlowWait(RunId("r"), canceled)) == pb.WaitForFlowReply(
+        is_terminal=True, first_run_id="r", status="CANCELED", error_message="not needed"
+    )
+
+
 def test_wait_for_a_step_tells_its_outcome_or_nothing() -> None:
     """[WAITAPI-3] Empty when the wait ran out first."""
     assert replies.from_step_wait(StepWait(StepOutcome.CANCELED)).outcome == "CANCELED"

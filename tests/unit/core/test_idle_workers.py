@@ -102,3 +102,64 @@ def test_worker_that_may_not_have_the_call_keeps_its_place_for_others(kept_out: 
         first.capabilities = {FLOW_TYPE: serves(steps="A")}
     assert idle.best(call, now=T0) is second
     assert idle.best(CALL, now=T0) is first
+
+
+def test_lone_worker_is_found_without_any_rank() -> None:
+    idle, (only,) = fleet(1)
+    for busy in range(9):
+        only.busy = busy
+        idle.add(only)
+        assert idle.best(CALL, now=T0) is (only if busy < 9 else None)
+    assert list(idle.workers()) == [only]
+    assert not idle._heap
+
+
+@pytest.mark.parametrize("kept_out", ["excluded", "lacks the name", "held", "not idle"])
+def test_lone_worker_that_may_not_have_the_call_gets_the_next_one(kept_out: str) -> None:
+    idle, (only,) = fleet(1)
+    call = Call((RUN.run_id, CallId("B-1")), RUN, Method.EXECUTE, "B")
+    streams, capabilities = only.idle, only.capabilities
+    if kept_out == "excluded":
+        call.excluded[only.worker_id] = "DRAINING"
+    elif kept_out == "lacks the name":
+        only.capabilities = {FLOW_TYPE: serves(steps="A")}
+    elif kept_out == "held":
+        only.hold(is_rpc=False, now=T0)
+    else:
+        only.idle = {}
+    assert idle.best(call, now=T0) is None
+    only.idle, only.capabilities = streams, capabilities
+    only.clear_hold()
+    assert idle.best(CALL, now=T0) is only
+
+
+def test_lone_worker_is_ranked_once_another_one_comes() -> None:
+    """[ROUTE-7] The less busy one comes first, whoever was here first."""
+    idle, (first,) = fleet(1)
+    second = worker("w001", streams=9)
+    first.busy = 3
+    idle.add(second)
+    assert idle.best(CALL, now=T0) is second
+    second.busy = 4
+    assert idle.best(CALL, now=T0) is first
+
+
+def test_worker_that_frees_a_slot_among_full_ones_is_the_lone_one_until_another_does() -> None:
+    idle, (first, second) = fleet(2, limit=1)
+    first.busy = second.busy = 2
+    assert idle.best(CALL, now=T0) is None
+    first.busy = 1
+    idle.add(first)
+    second.busy = 0
+    idle.add(second)
+    assert idle.best(CALL, now=T0) is second
+
+
+def test_rank_that_was_replaced_counts_no_more_when_it_comes_to_the_front() -> None:
+    idle, (first, second) = fleet(2)
+    first.busy = second.busy = 6
+    assert idle.best(CALL, now=T0) is first
+    first.busy = 0
+    idle.add(first)
+    first.busy, second.busy = 8, 7
+    assert idle.best(CALL, now=T0) is second
