@@ -1,5 +1,9 @@
 """What waits for the kernel keeps its order, also when a drain takes more than it decides [ARCH-8]."""
 
+import asyncio
+
+import pytest
+
 from dexd.core.commands import Tick
 from dexd.engine.mailbox import Mailbox
 
@@ -15,12 +19,13 @@ async def test_what_was_taken_and_not_decided_goes_back_to_its_place() -> None:
     assert not len(mailbox)
 
 
-async def test_room_is_there_again_once_enough_was_taken() -> None:
+@pytest.mark.parametrize(("taken", "is_full"), [(0, True), (1, True), (2, False)])
+async def test_room_is_there_again_once_enough_was_taken(taken: int, *, is_full: bool) -> None:
     mailbox = Mailbox(2)
     mailbox.put_all([Tick(), Tick(), Tick()])
-    assert mailbox.is_full
-    mailbox.take(1)
-    assert mailbox.is_full
-    mailbox.take(1)
-    assert not mailbox.is_full
-    await mailbox.room()
+    mailbox.take(taken)
+    assert mailbox.is_full is is_full
+    waiting = asyncio.ensure_future(mailbox.room())
+    await asyncio.wait((waiting,), timeout=0.01)
+    assert waiting.done() is not is_full
+    waiting.cancel()
