@@ -6,7 +6,6 @@ commit effects leave and answers are released, in order. Nobody else changes sta
 """
 
 import asyncio
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -40,6 +39,7 @@ from dexd.engine.early_effects import EarlyEffects
 from dexd.engine.growth import Growth
 from dexd.engine.history import HistoryReader
 from dexd.engine.live_state import LiveState
+from dexd.engine.mail_rounds import MailRounds
 from dexd.engine.mailbox import Mailbox
 from dexd.engine.parking_lot import Bounds
 from dexd.engine.perform import Performer
@@ -57,12 +57,6 @@ from dexd.engine.waits import Waits
 from dexd.log.errors import LogError, LogFullError, LogUnavailableError
 from dexd.log.event_log import EventLog, RunRow, StreamRow, UploadRow
 from dexd.log.reading import InlinePages, LogPages
-
-DRAIN_COMMANDS_MAX = 256
-"""Commands decided before the loop may read sockets again; about ten milliseconds."""
-
-SCHEDULES_MAX = 16
-"""Schedules whose fires are computed before other commands have their turn again; a few milliseconds each at most."""
 
 RETRY_AFTER_MS = 1_000
 """How often a log that refuses writes is tried again [ARCH-4], and what refused clients are told."""
@@ -146,6 +140,7 @@ class Engine:
             now=clock.now,
         )
         self._early = EarlyEffects(self._commits)
+        self._rounds = MailRounds(self._mailbox, self._commits, events_max=self._options.commit_batch_max)
         self._is_drain_scheduled = False
         self._is_tick_waiting = False
         self._refusal: Rejection | None = _REFUSED_BEFORE_START
@@ -417,7 +412,8 @@ class Engine:
         if self._is_dead:
             return
         try:
-            self._decide_some()
+            if self._rounds.go(self._live, now=self._clock.now()):
+                self._schedule_drain()
             early = self._early.take_ready()
             if early:
                 self._performer.perform(early)
@@ -425,48 +421,6 @@ class Engine:
             self._arm()
         except Exception as error:  # noqa: BLE001 - whatever it is, live state cannot be trusted any more [ARCH-7]
             self._die("invariant_broken", error)
-
-    def _decide_some(self) -> None:
-        """Decide about waiting commands, until the open batch is so large that the commit under way must catch up."""
-        now = self._clock.now()
-        live, mailbox, batch = self._live, self._mailbox, self._commits.open
-        # Without a commit under way nothing would come to continue, so only behind one a full batch stops the drain.
-        events_max = self._options.commit_batch_max if self._commits.is_writing else sys.maxsize
-        while live.is_parked_run_due(now):
-            if len(batch.events) >= events_max:
-                return
-            live.wake_parked(now=now)
-        live.fire_due(now=now)
-        was_serving = live.kernel.is_serving
-        letters = mailbox.take(DRAIN_COMMANDS_MAX)
-        live.expect(letters)
-        events, answers, decide = batch.events, batch.answers, live.decide
-        decided = 0
-        try:
-            for command, on_answer in letters:
-                if len(events) >= events_max:
-                    return
-                decided += 1
-                reply = decide(command, now=now)
-                if on_answer is not None:
-                    answers.append((on_answer, reply))
-                if not was_serving and live.kernel.is_serving:
-                    break  # what became due in the meantime comes before everything else [TIMER-5]
-        finally:
-            mailbox.put_back(letters[decided:])
-        if live.kernel.schedules.clockwork.wanting:
-            self._provide_fires(now)
-        if len(mailbox):
-            self._schedule_drain()
-
-    def _provide_fires(self, now: int) -> None:
-        """Let schedules know their next fires; a server that starts with many takes its turns with other work."""
-        wanting = self._live.kernel.schedules.clockwork.wanting
-        for _ in range(SCHEDULES_MAX):
-            if not wanting:
-                return
-            self._live.provide_fires(next(iter(wanting)), now=now)
-        self._schedule_drain()
 
     def _release(self, batch: OpenBatch) -> None:
         """Let out what a committed batch owes."""
