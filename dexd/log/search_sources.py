@@ -85,6 +85,9 @@ _COLUMNS: Mapping[str, ValueIndex] = {
         (fields.SCHEDULE_ID, "runs_by_schedule", "schedule_id", f"{_LATEST} AND runs.schedule_id != ''"),
     )
 }
+_WITH_SUPERSEDED = (fields.FLOW_ID, fields.RUN_ID, fields.CLOSE_TIME)
+"""Fields whose indexes have runs that search does not show; values are removed when a run is superseded."""
+
 _START_INDEXES = {
     fields.PARENT_FLOW_ID: ("runs_by_parent", "runs.parent_flow_id"),
     fields.SCHEDULE_ID: ("runs_by_schedule", "runs.schedule_id"),
@@ -235,8 +238,14 @@ def _by_value(field: Field, parts: Sequence[Predicate]) -> Iterator[Source]:
     for among in [[part] for part in own] if field.is_many else [own]:
         conditions, is_exact = range_of(field, among)
         if conditions or any(isinstance(part, Has) for part in among):
-            is_all = len(among) == len(parts) and (field.is_index_key or _LATEST in index.condition.text)
-            yield Source(index.ranged(*conditions).streams, is_exact and is_all, field.is_many)
+            is_all = len(among) == len(parts) and field not in _WITH_SUPERSEDED
+            yield Source(index.ranged(*conditions).streams, is_exact and is_all, _may_repeat(field, among))
+
+
+def _may_repeat(field: Field, among: Sequence[Predicate]) -> bool:
+    """Of what Steps do each value stands once, of an array as often as it is in it."""
+    is_one = all(isinstance(part, OneOf) and len(part.values) == 1 for part in among)
+    return field.is_many and (field.is_index_key or not is_one)
 
 
 def _by_type_and_status(parts: Sequence[Predicate]) -> Iterator[Source]:

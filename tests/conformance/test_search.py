@@ -88,6 +88,10 @@ def test_search_7_one_row_for_each_execution_newest_start_first_ties_by_flow_id(
     put(log, run(5, "b", ordinal=2, started_at=4))
     assert found(log, "") == [3, 2, 4, 5]
     assert found(log, "n IS NOT NULL") == [4]
+    assert (log.count(check("n = 1", log.index_keys())), log.count(check("n = 2", log.index_keys()))) == (
+        {"": 0},
+        {"": 1},
+    )
     assert list(log.index_rows(1)) == []
     (first,) = log.search(check("n = 2", log.index_keys()), None, 9).runs
     assert (first.listed.row.first_run_id, first.indexed) == ("run-1", [IndexRow(4, "n", (2,))])
