@@ -8,6 +8,7 @@ import hashlib
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
+from functools import cache
 from importlib import resources
 
 import msgspec
@@ -42,8 +43,9 @@ class Migration(msgspec.Struct, frozen=True):
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
+@cache
 def known_migrations() -> Sequence[Migration]:
-    """The files of this release, in order."""
+    """The files of this release, in order; read once, for a running server stays what it is while it is upgraded."""
     found = []
     for file in resources.files("dexd.migrations").iterdir():
         matched = _FILE_NAME.fullmatch(file.name)
@@ -51,7 +53,7 @@ def known_migrations() -> Sequence[Migration]:
             found.append(Migration(int(matched["version"]), file.name, file.read_text(encoding="utf-8")))
     found.sort(key=lambda migration: migration.version)
     assert [migration.version for migration in found] == list(range(1, len(found) + 1)), "migrations have a gap"
-    return found
+    return tuple(found)
 
 
 def check_header(connection: sqlite3.Connection, known: Sequence[Migration]) -> int:

@@ -6,7 +6,10 @@ which use the standard logging module, come out in the same format.
 
 import logging
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
+from typing import Self, TextIO
 
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
@@ -40,12 +43,31 @@ def configure_logs(log_format: LogFormat, level: LogLevel) -> None:
         processors=_processors(log_format),
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
         # The stream is looked up now: a test that swaps stderr must not be written to after it has ended.
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=_LineLogger.factory(sys.stderr),
         cache_logger_on_first_use=False,
     )
     root = logging.getLogger()
     root.handlers[:] = [_StructuredHandler()]
     root.setLevel(max(threshold, logging.INFO))
+
+
+class _LineLogger:
+    """Writes lines; one that cannot be written is lost, for the server must go on when its disk is full [ARCH-4]."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @classmethod
+    def factory(cls, stream: TextIO) -> Callable[..., Self]:
+        """What structlog makes loggers with."""
+        return lambda *_: cls(stream)
+
+    def write(self, line: str) -> None:
+        with suppress(OSError, ValueError):  # ValueError: the stream was closed
+            self._stream.write(line + "\n")
+            self._stream.flush()
+
+    debug = info = warning = error = critical = exception = msg = log = write
 
 
 def _processors(log_format: LogFormat) -> list[Processor]:

@@ -96,6 +96,18 @@ def test_asked_to_stop_the_server_exits_with_0(server: ServerProcess, stop_signa
     assert server.wait() == 0
 
 
+def test_a_log_that_cannot_be_written_hinders_neither_service_nor_end(data_dir: Path) -> None:
+    """[ARCH-4, SURF-12] Its lines go to a disk that is full, or to a pipe that nobody reads any more."""
+    command = ("sh", "-c", 'exec "$@" 2>/dev/full', "sh", *SERVE)
+    with ServerProcess(data_dir, command=command) as server, ApiClient(server.address) as api:
+        worker = api.worker_session()
+        worker.send(hello("w"))
+        worker.next_frame(frames.Welcome)
+        start(api, fresh("unlogged"))
+        os.kill(server.pid, signal.SIGTERM)
+        assert server.wait() == 0
+
+
 def test_wrong_configuration_exits_with_2_and_names_the_fault(tmp_path: Path) -> None:
     """[SURF-12, SURF-13]"""
     ended = dexd("serve", "--set", "matching.ping_intervall=1s", "--data-dir", "data", cwd=tmp_path)

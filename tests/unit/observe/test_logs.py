@@ -1,5 +1,7 @@
 """Structured logs: one object a line, nothing of a payload [OBS-3]."""
 
+import errno
+import io
 import json
 import logging
 from collections.abc import Iterator
@@ -71,3 +73,18 @@ def test_console_format_is_for_people(capsys: pytest.CaptureFixture[str]) -> Non
     configure_logs(LogFormat.CONSOLE, LogLevel.INFO)
     structlog.get_logger().info("server_ready", address="127.0.0.1:1")
     assert "server_ready" in capsys.readouterr().err
+
+
+class FullDisk(io.StringIO):
+    """Where stderr was sent to a file on a disk that is full, or to a pipe that nobody reads any more."""
+
+    def write(self, _: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_arch_4_a_line_that_cannot_be_written_is_lost_and_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[ARCH-4] The server that logs that its disk is full must go on."""
+    monkeypatch.setattr("sys.stderr", FullDisk())
+    configure_logs(LogFormat.CONSOLE, LogLevel.INFO)
+    structlog.get_logger().error("log_refuses_writes")
+    logging.getLogger("grpc.server").error("failed")
