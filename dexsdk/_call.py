@@ -172,7 +172,7 @@ class Call(msgspec.Struct, eq=False):
         try:
             return codec.encode(value)
         except UnfitValueError as error:  # The text is only built once it is needed.
-            raise placed(error, self._place_of(kind, name)) from error
+            raise placed(error, self._place_of(kind, name)) from error.__cause__
 
     def decode(self, codec: Codec[Any], data: bytes, kind: str, name: str = "") -> Any:
         """Decode bytes of the snapshot; errors as ``decode_value`` [VAL-5]."""
@@ -181,7 +181,8 @@ class Call(msgspec.Struct, eq=False):
         try:
             return codec.decode(data or b"null")
         except UnfitValueError as error:
-            raise ValueMappingError(self._place_of(kind, name), error.path, error.reason) from error
+            # What the codec raised says where; the step in between adds nothing.
+            raise ValueMappingError(self._place_of(kind, name), error.path, error.reason) from error.__cause__
 
     def _place_of(self, kind: str, name: str) -> str:
         return f"{self.place}, {kind} {name!r}" if name else f"{self.place}, {kind}"

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -61,3 +62,24 @@ def test_development_runs_a_server_and_a_worker_until_ctrl_c(tmp_path: Path) -> 
         assert dev.wait(30) == 0
     with pytest.raises(ProcessLookupError):
         os.killpg(dev.pid, 0)
+
+
+@pytest.mark.slow
+def test_development_says_why_it_cannot_start(tmp_path: Path) -> None:
+    """[SURF-3] in the server's own words, and without what an earlier one had logged."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        (tmp_path / "data.log").write_text("of an earlier one\n")
+        arguments = ["--data-dir", str(tmp_path / "data"), "--listen", listen]
+        dev = subprocess.run(
+            [sys.executable, "-m", "dextools.dev", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=CHECKOUT,
+            timeout=DEMO_SECONDS_MAX,
+            check=False,
+        )
+    assert dev.returncode == 1
+    assert f"cannot listen on {listen}" in dev.stderr
+    assert "Traceback" not in dev.stderr
+    assert "earlier" not in dev.stderr

@@ -32,6 +32,7 @@ class LocalProcess:
         """
         self.name = name
         with log.open("ab") as stderr:
+            logged_before = stderr.tell()
             self._process = subprocess.Popen(
                 [sys.executable, "-m", *arguments], stdout=subprocess.PIPE, stderr=stderr, cwd=CHECKOUT, text=True
             )
@@ -40,7 +41,7 @@ class LocalProcess:
         line = self._stdout.readline()
         if not line:
             code = self._process.wait()
-            raise RuntimeError(f"{name} ended with exit code {code} before it was ready:\n{_tail(log)}")
+            raise RuntimeError(f"{name} ended with exit code {code} before it was ready:\n{_tail(log, logged_before)}")
         self.ready: dict[str, Any] = json.loads(line)
         """The ready line."""
 
@@ -89,5 +90,5 @@ def start_worker(server: str, log: Path) -> LocalProcess:
     return LocalProcess("worker", "examples.worker", "--server", server, log=log)
 
 
-def _tail(log: Path) -> str:
-    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
+def _tail(log: Path, begin: int) -> str:
+    return "\n".join(log.read_bytes()[begin:].decode(errors="replace").splitlines()[-20:])
