@@ -128,7 +128,7 @@ class ClientSession:
                 self._has_answered_all.set()
 
     def _reply(self, request_id: int, answer: bytes | Rejection) -> None:
-        if isinstance(answer, Rejection):
+        if type(answer) is Rejection:
             status = status_of(answer).SerializeToString()
             self._stream.send((request_id, grpc_code(answer), status), len(status))
         else:

@@ -97,12 +97,12 @@ class FlowMethods:
             on_answer(_unknown_method(method))
             return None
         question = self._references.refuse_request(body, session) or self.decode(entry.request_type, body)
-        if not isinstance(question, Rejection):
+        if type(question) is not Rejection:
             try:
                 question = entry.read(question)
             except Exception as error:  # noqa: BLE001 - one request that trips us up must not take its session along [ERR-B]
                 question = internal_error(error)
-        if isinstance(question, Rejection):
+        if type(question) is Rejection:
             on_answer(question)
             return None
         return entry.ask(question, partial(_write, entry.write, on_answer))
@@ -214,7 +214,7 @@ class FlowMethods:
 
     def _admit(self, command: Indexing | Rejection) -> Indexing | Rejection:
         """Refuse index values of another type than their keys have on this server [ATTR-10]."""
-        if isinstance(command, Rejection) or not command.indexed:
+        if type(command) is Rejection or not command.indexed:
             return command
         return self._engine.announce({entry.key: entry.type for entry in command.indexed}) or command
 
@@ -241,11 +241,11 @@ def _itself(message: Message) -> Message:
 
 
 def _write_page(query: searches.SearchQuery, secret: bytes, on_answer: OnAnswer[Message], found: Any) -> None:
-    on_answer(found if isinstance(found, Rejection) else searches.from_found(found, query, secret))
+    on_answer(found if type(found) is Rejection else searches.from_found(found, query, secret))
 
 
 def _write(write: Write, on_answer: OnAnswer[bytes], answer: Any) -> None:
-    on_answer(answer if isinstance(answer, Rejection) else write(answer).SerializeToString())
+    on_answer(answer if type(answer) is Rejection else write(answer).SerializeToString())
 
 
 def _unknown_method(method: str) -> Rejection:

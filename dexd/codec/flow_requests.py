@@ -89,14 +89,14 @@ def to_start_flow(
         return refusal
     start_step = _start_step(request, flow_type, value, start_steps)
     policy = _POLICIES.get(request.id_reuse_policy)
-    if isinstance(start_step, Rejection):
+    if type(start_step) is Rejection:
         return start_step
     if policy is None:
         return _refuse_number(IdReusePolicy, request.id_reuse_policy, "id_reuse_policy")
     # Most starts have none, and walking an empty repeated field costs more than all checks of names.
     attributes = tuple(sorted((item.key, item.value) for item in initial)) if initial else ()
     indexed = _indexed(request.indexed) if attributes else ()
-    if isinstance(indexed, Rejection):
+    if type(indexed) is Rejection:
         return indexed
     try:
         options = request.options if request.HasField("options") else None
@@ -149,7 +149,7 @@ def to_set_attribute(request: pb.SetAttributeRequest, fresh: RequestId) -> SetAt
         return refusal
     value = request.value if request.HasField("value") else None
     indexed = _indexed(request.indexed) if len(request.indexed) else ()
-    if isinstance(indexed, Rejection):
+    if type(indexed) is Rejection:
         return indexed
     return SetAttribute(
         FlowId(request.flow_id),
@@ -238,7 +238,7 @@ def to_stop_flow(request: pb.StopFlowRequest, fresh: RequestId) -> StopFlow | Re
     if refusal is not None:
         return refusal
     stop_type = _enum(StopType, request.type, "type")
-    if isinstance(stop_type, Rejection):
+    if type(stop_type) is Rejection:
         return stop_type
     return StopFlow(
         FlowId(request.flow_id),

@@ -87,13 +87,13 @@ class ClientCommands:
     def publish(self, turn: Turn, command: c.PublishMessages) -> Answer:
         """Append messages to a Channel [CHAN-2]."""
         found = self._target(command)
-        if isinstance(found, Rejection):
+        if type(found) is Rejection:
             return found
         run, known = found
         if known is not None:
             return PublishAccepted(tuple(known.answer.decode().split("\n")))
         decided = decide_publish(run, command, now=turn.now)
-        if isinstance(decided, Rejection):
+        if type(decided) is Rejection:
             return decided
         turn.emit(run, decided)
         return PublishAccepted(tuple(message_id for message_id, _ in decided.messages))
@@ -109,14 +109,14 @@ class ClientCommands:
     def skip_timer(self, turn: Turn, command: c.SkipTimer) -> Answer:
         """Make a Timer count as fired, now or once it exists [TIMER-9]."""
         found = self._target(command)
-        if isinstance(found, Rejection):
+        if type(found) is Rejection:
             return found
         run, known = found
         if known is not None:
             return SkipTimerResult(SkipOutcome[known.answer.decode()])
         is_timeout = command.step_execution_id == TIMEOUT_HANDLER_ID
         decided = decide_skip_timeout(run, command) if is_timeout else decide_skip_timer(run, command)
-        if isinstance(decided, Rejection):
+        if type(decided) is Rejection:
             return decided
         if isinstance(decided, SkipOutcome):
             return SkipTimerResult(decided)
@@ -134,7 +134,7 @@ class ClientCommands:
     def stop_flow(self, turn: Turn, command: c.StopFlow) -> Answer:
         """Close a Flow from outside. The reply and history always agree on who closed it [STOP-2]."""
         found = self._target(command)
-        if isinstance(found, Rejection):
+        if type(found) is Rejection:
             return found
         run, known = found
         if known is not None:
@@ -147,7 +147,7 @@ class ClientCommands:
     def continue_as_new(self, turn: Turn, command: c.ContinueAsNew) -> Answer:
         """Let another run continue this one, whatever its threshold [ROLL-2]."""
         found = self._target(command)
-        if isinstance(found, Rejection):
+        if type(found) is Rejection:
             return found
         run, known = found
         if known is not None:
@@ -180,7 +180,7 @@ class ClientCommands:
         if refused is not None:
             return refused
         known = remembered(run, command.request_id, command.digest)
-        return known if isinstance(known, Rejection) else (run, known)
+        return known if type(known) is Rejection else (run, known)
 
     def _write(
         self,
@@ -191,12 +191,12 @@ class ClientCommands:
     ) -> Answer:
         """Apply a write whose reply says nothing but that it is in the log."""
         found = self._target(command)
-        if isinstance(found, Rejection):
+        if type(found) is Rejection:
             return found
         run, known = found
         if known is None:
             decided = decide(run, command)
-            if isinstance(decided, Rejection):
+            if type(decided) is Rejection:
                 return decided
             turn.emit(run, decided)
         return accepted

@@ -24,6 +24,7 @@ from dexd.core.matching.deliveries import Deliveries
 from dexd.core.matching.dispatcher import Dispatcher
 from dexd.core.matching.rpc_desk import RpcDesk
 from dexd.core.matching.workforce import Workforce
+from dexd.core.members import FAILED
 from dexd.core.outcome import Outcome
 from dexd.core.parking import Parking
 from dexd.core.roll_overs import RollOvers
@@ -34,7 +35,6 @@ from dexd.core.streams import StreamIds, StreamState
 from dexd.core.sub_flow_desk import SubFlowDesk
 from dexd.core.sub_flows import SubFlowKey
 from dexd.core.turn import NEVER, Answer, Route, Turn
-from dexd.core.values import FlowStatus
 from dexd.core.wanted import Wanted
 from dexd.core.worker_commands import WorkerCommands
 
@@ -255,7 +255,7 @@ class Kernel:
                 self._sub_flows.child_closed(turn, run)
                 if run.terms is not None and run.terms.schedule is not None:
                     self._schedules.executions.execution_closed(turn, run, run.terms.schedule)
-            elif run.status is FlowStatus.FAILED:
+            elif run.status is FAILED:
                 self._starts.retry(turn, run)
             # Otherwise the run was forked, and the next one has begun already [TT-1].
 

@@ -4,6 +4,7 @@
 """
 
 from enum import StrEnum
+from typing import final
 
 import msgspec
 
@@ -112,6 +113,7 @@ class Code(StrEnum):
     """A bug of the server; nothing is promised about the call."""
 
 
+@final
 class Rejection(msgspec.Struct, frozen=True, gc=False):
     """A refusal: nothing at all was stored [GEN-2]."""
 

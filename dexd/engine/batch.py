@@ -1,7 +1,7 @@
 """Everything that waits for one commit: what is appended, and what is owed to the world afterwards [ARCH-3]."""
 
 from collections.abc import Sequence
-from operator import attrgetter, methodcaller
+from operator import attrgetter
 from typing import Any
 
 from dexd.codec.event_codec import append_stored
@@ -10,10 +10,11 @@ from dexd.core.blobs import REFERENCE_MARK, references_in
 from dexd.core.effects import Effect
 from dexd.core.flow.state import RunState
 from dexd.core.ids import RunId, StreamId
+from dexd.core.members import FAILED
 from dexd.core.outcome import RecordedEvent, RecordedStreamEvent
 from dexd.core.rejections import Rejection
 from dexd.core.streams import StreamState, summary_of
-from dexd.core.values import FlowErrorType, FlowStatus
+from dexd.core.values import FlowErrorType
 from dexd.engine.ports import OnAnswer
 from dexd.log.event_log import (
     Batch,
@@ -176,17 +177,16 @@ class OpenBatch:
 
 
 _PAYLOAD_OF = attrgetter("payload")
-_FIND_MARK = methodcaller("find", REFERENCE_MARK)  # with bytes, `in` raises and catches an error first
 
 
 def blob_rows(events: Sequence[StoredEvent]) -> list[BlobRow]:
     """Which large values events refer to; a search in their encoded form, because hardly any does [BLOB-4]."""
-    if max(map(_FIND_MARK, map(_PAYLOAD_OF, events)), default=-1) < 0:
+    if b"".join(map(_PAYLOAD_OF, events)).find(REFERENCE_MARK) < 0:  # the usual case, in one go
         return []
     return [
         BlobRow(event.stream_id, reference.digest, reference.size)
         for event in events
-        if _FIND_MARK(event.payload) >= 0
+        if event.payload.find(REFERENCE_MARK) >= 0  # with bytes, `in` raises and catches an error first
         for reference in references_in(event.payload)
     ]
 
@@ -217,7 +217,7 @@ def row_of(run: RunState) -> RunRow:
 
 def last_error_of(run: RunState) -> str:
     """`type: detail` of the newest failed attempt, or of what else the Flow FAILED with [SEARCH-3]."""
-    if run.status is FlowStatus.FAILED and run.error_type not in _ERRORS_OF_STEPS:
+    if run.status is FAILED and run.error_type not in _ERRORS_OF_STEPS:
         return f"{run.error_type.name}: {run.error_message}"
     error = run.last_error
     return "" if error is None else f"{error.error_type}: {error.detail}"

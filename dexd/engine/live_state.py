@@ -129,7 +129,9 @@ class LiveState:
         """Decide about a command; gives the reply, which may leave with the open batch."""
         wanted = self.kernel.wanted(command)
         if wanted is not None:
-            if isinstance(wanted, StreamRef):
+            if type(wanted) is StartFlow:  # by far the most frequent
+                self.runs.look_up(wanted)
+            elif isinstance(wanted, StreamRef):
                 self.streams.look_up(wanted)
             elif isinstance(wanted, FiresRef):
                 self.provide_fires(wanted.stream_id, now=now)

@@ -102,12 +102,12 @@ class Reads:
     def describe(self, key: RunKey, on_answer: OnAnswer[FlowSummary]) -> None:
         """Tell about the latest run, or the one named."""
         run = self._find(key)
-        self._decided.reveal(on_answer, run if isinstance(run, Rejection) else summary_of_run(run))
+        self._decided.reveal(on_answer, run if type(run) is Rejection else summary_of_run(run))
 
     def live_state(self, key: RunKey, on_answer: OnAnswer[LiveState]) -> None:
         """Tell everything that a decision about the run could read now, also of a closed one [HIST-1]."""
         run = self._find(key)
-        if isinstance(run, Rejection):
+        if type(run) is Rejection:
             self._decided.reveal(on_answer, run)
         else:
             self._decided.reveal(on_answer, live_state(run, self._decided.kernel.dispatcher))
@@ -115,7 +115,7 @@ class Reads:
     def explain(self, key: RunKey, on_answer: OnAnswer[Explanation]) -> None:
         """Tell why each active Step does not get on [HIST-6]."""
         run = self._find(key)
-        if isinstance(run, Rejection):
+        if type(run) is Rejection:
             self._decided.reveal(on_answer, run)
         else:
             self._decided.reveal(on_answer, explain(run, self._decided.kernel.dispatcher, now=self._clock.now()))
@@ -123,7 +123,7 @@ class Reads:
     def attribute(self, query: AttributeQuery, on_answer: OnAnswer[AttributeView]) -> None:
         """Tell an Attribute's value, also of a closed Flow [ATTR-5]."""
         run = self._find(query.key)
-        if isinstance(run, Rejection):
+        if type(run) is Rejection:
             self._decided.reveal(on_answer, run)
         else:
             self._decided.reveal(on_answer, AttributeView(run.attributes.get(query.name)))
@@ -131,7 +131,7 @@ class Reads:
     def messages(self, query: MessagesQuery, on_answer: OnAnswer[MessagePage]) -> None:
         """Tell a Channel's pending messages, also of a closed Flow [CHAN-9]."""
         run = self._find(query.key)
-        if isinstance(run, Rejection):
+        if type(run) is Rejection:
             self._decided.reveal(on_answer, run)
         else:
             page = message_page(run, query.channel, after=query.after, count_max=query.limit, bytes_max=PAGE_BYTES_MAX)
@@ -154,7 +154,7 @@ class Reads:
             What withdraws the wait; None when it is answered without one.
         """
         run = self._find_execution(query)
-        if isinstance(run, Rejection):
+        if type(run) is Rejection:
             self._decided.reveal(on_answer, run)
         elif not run.is_open:
             self._decided.reveal(on_answer, FlowWait(run.run_id, end_of(run)))
@@ -169,7 +169,7 @@ class Reads:
     def _find_execution(self, query: FlowWaitQuery) -> RunState | Rejection:
         """The last run of the execution. The first one, its name, may have been removed while others go on [KEEP-1]."""
         found = self._find(RunKey(query.flow_id, query.first_run_id))
-        if isinstance(found, Rejection):
+        if type(found) is Rejection:
             first_run_id = query.first_run_id
             if first_run_id is None:
                 return found
@@ -183,7 +183,7 @@ class Reads:
         """
         run = self._find(RunKey(query.flow_id, None))
         step = query.step_execution_id
-        if isinstance(run, Rejection):
+        if type(run) is Rejection:
             self._decided.reveal(on_answer, run)
         elif (refusal := refuse_closed(run)) is not None:
             self._decided.reveal(on_answer, refusal)
@@ -203,7 +203,7 @@ class Reads:
         Needs an active Flow [WAITAPI-7]. Returns as `wait_for_flow` does.
         """
         run = self._find(RunKey(query.flow_id, None))
-        if isinstance(run, Rejection):
+        if type(run) is Rejection:
             self._decided.reveal(on_answer, run)
         elif (refusal := refuse_closed(run)) is not None:
             self._decided.reveal(on_answer, refusal)
@@ -223,7 +223,7 @@ class Reads:
     def history(self, query: HistoryQuery, on_answer: OnAnswer[HistoryPage]) -> None:
         """Tell a page of a run's history [HIST-5]."""
         run = self._find(query.key)
-        if isinstance(run, Rejection):
+        if type(run) is Rejection:
             self._decided.reveal(on_answer, run)
         else:
             self.read_later(partial(self._page_of, run, query.from_event_id, query.limit), on_answer)
@@ -236,14 +236,14 @@ class Reads:
         key, version = query.key, query.from_event_id
         while True:
             run = self._find(key)
-            if isinstance(run, Rejection):
+            if type(run) is Rejection:
                 yield run
                 return
             # Both are asked before the page is read, so that nothing committed in between is missed: the page of a run
             # that is closed now holds its end.
             grown, is_complete = self._growth.of(run.stream_id), not run.is_open
             page = await self._page(run, version, query.page_events)
-            if isinstance(page, Rejection):
+            if type(page) is Rejection:
                 yield page
                 return
             for entry in page.entries:
@@ -296,7 +296,7 @@ class Reads:
         """Read the log off the loop, once everything decided so far is in it."""
 
         def begin(settled: Rejection | None) -> None:
-            if isinstance(settled, Rejection):
+            if type(settled) is Rejection:
                 on_answer(settled)
                 return
             task = asyncio.get_running_loop().create_task(read(), name="log_read")

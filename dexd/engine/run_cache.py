@@ -8,8 +8,8 @@ from dexd.core.commands import ReachSubFlow, StartFlow
 from dexd.core.flow.state import RunState
 from dexd.core.ids import FlowId, RequestId, RunId
 from dexd.core.kernel import Kernel
+from dexd.core.members import CONTINUED_AS_NEW
 from dexd.core.sub_flows import SubFlowKey
-from dexd.core.values import FlowStatus
 from dexd.core.wanted import RunRef, RunRefs, WantedRuns
 from dexd.engine.recovery import restore_parked, restore_run, waiting_for
 from dexd.log.event_log import EventLog, RunRow, Snapshot, StoredRun
@@ -246,7 +246,7 @@ class RunCache:
 
         Unless another run continues it: that one has all that it had.
         """
-        if run.status is FlowStatus.CONTINUED_AS_NEW:
+        if run.status is CONTINUED_AS_NEW:
             if self._kernel.forget(run.run_id):
                 self._left(run)
         else:

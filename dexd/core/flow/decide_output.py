@@ -21,9 +21,9 @@ from dexd.core.flow.messages import decide_deletions, message_ids, refuse_overfl
 from dexd.core.flow.state import RunState, StepExecution
 from dexd.core.flow.timer_skips import decide_remembered_skips
 from dexd.core.ids import MessageId
-from dexd.core.members import FORCE_COMPLETE_IF_CHANNELS_EMPTY
+from dexd.core.members import COMPLETED, FORCE_COMPLETE_IF_CHANNELS_EMPTY
 from dexd.core.sub_flows import SubFlowPlan
-from dexd.core.values import Condition, ConditionKind, Failure, FlowErrorType, FlowStatus, Response, Wait, WaitKind
+from dexd.core.values import Condition, ConditionKind, Failure, FlowErrorType, Response, Wait, WaitKind
 
 VALUE_TOO_LARGE = "ValueTooLargeError"
 """Error type of an attempt whose result exceeds a limit; trying again would not help [RETRY-5, LIM-3]."""
@@ -133,7 +133,7 @@ def decide_execute_completed(run: RunState, step: StepExecution, response: Respo
 def decide_completion(run: RunState) -> list[Event]:
     """[DEC-2] Complete once completion was requested and no Step is active."""
     if run.is_open and run.completion_requested and not run.steps:
-        return decide_close(run, FlowStatus.COMPLETED)
+        return decide_close(run, COMPLETED)
     return []
 
 
