@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
 
 from dexpb.v1.frames import MAP_KEY_SEPARATOR
 from dexsdk._call import Call
@@ -13,6 +13,8 @@ from dexsdk.context import Context
 from dexsdk.errors import ValueTooLargeError
 
 T = TypeVar("T")
+
+_NO_DEFAULT: Final = object()
 
 MAP_INSTANCES_MAX = 100_000
 """Instances of all AttributeMaps of one execution [LIM-2]."""
@@ -33,14 +35,23 @@ class Attribute(Generic[T]):
         self.value_type = value_type
         self.index = index
 
-    def get(self, context: Context) -> T:
+    @overload
+    def get(self, context: Context) -> T: ...
+    @overload
+    def get(self, context: Context, *, default: T) -> T: ...
+    @overload
+    def get(self, context: Context, *, default: None) -> T | None: ...
+    def get(self, context: Context, *, default: object = _NO_DEFAULT) -> Any:
         """Give the value of the snapshot, or what this call wrote.
 
+        Args:
+            context: The handler's.
+            default: Given when it is not set.
+
         Raises:
-            KeyError: it is not set.
+            KeyError: it is not set, and there is no default.
         """
-        value: T = _read(context.open_call(), self, self.name)
-        return value
+        return _read(context.open_call(), self, self.name, default)
 
     def set(self, context: Context, value: T | None) -> None:
         """Write the value with the response; None deletes."""
@@ -67,14 +78,15 @@ class AttributeMap(InstanceMap[T]):
         super().__init__(name, value_type)
         self.index = index
 
-    def get(self, context: Context, instance: str) -> T:
-        """Give an instance's value of the snapshot, or what this call wrote.
-
-        Raises:
-            KeyError: it is not set.
-        """
-        value: T = _read(context.open_call(), self, self.key(instance))
-        return value
+    @overload
+    def get(self, context: Context, instance: str) -> T: ...
+    @overload
+    def get(self, context: Context, instance: str, *, default: T) -> T: ...
+    @overload
+    def get(self, context: Context, instance: str, *, default: None) -> T | None: ...
+    def get(self, context: Context, instance: str, *, default: object = _NO_DEFAULT) -> Any:
+        """Give an instance's value of the snapshot, or what this call wrote; see Attribute."""
+        return _read(context.open_call(), self, self.key(instance), default)
 
     def set(self, context: Context, instance: str, value: T | None) -> None:
         """Write an instance's value with the response; None deletes."""
@@ -121,9 +133,11 @@ def key_of(attribute: AnyAttribute, *instance: str) -> str:
     return attribute.key()
 
 
-def _read(call: Call, attribute: AnyAttribute, key: str) -> Any:
+def _read(call: Call, attribute: AnyAttribute, key: str, default: object) -> Any:
     codec = call.scope.codec_of(attribute)
     data = call.written[key] if key in call.written else call.attribute(key)
+    if data is None and default is not _NO_DEFAULT:
+        return default
     if data is None:
         raise KeyError(f"{call.place}: Attribute {_shown(key)} is not set")
     return call.decode(codec, data, "Attribute", attribute.name)

@@ -219,10 +219,7 @@ class EmailAgentFlow(Flow[Task]):
 
 
 def _draft(context: Context) -> Draft:
-    try:
-        return DRAFT.get(context)
-    except KeyError:
-        return Draft(0, "", "")
+    return DRAFT.get(context, default=Draft(0, "", ""))
 
 
 async def play(server: str) -> None:

@@ -61,7 +61,7 @@ class PrintStep(Step[None]):
         letters = LETTERS.results(context)
         if letters:
             self._printer.print(letters, key=context.idempotency_key)
-        printed = _printed(context) + len(letters)
+        printed = PRINTED.get(context, default=0) + len(letters)
         PRINTED.set(context, printed)
         return force_complete_if_channels_empty(printed, StepMovement.of(PrintStep), LETTERS)
 
@@ -77,13 +77,6 @@ class PrintQueueFlow(Flow[None]):
 
     def get_persistence_schema(self) -> PersistenceSchema:
         return PersistenceSchema.of(LETTERS, PRINTED)
-
-
-def _printed(context: Context) -> int:
-    try:
-        return PRINTED.get(context)
-    except KeyError:
-        return 0
 
 
 async def submit(client: AsyncClient, queue_id: str, letter: str) -> None:

@@ -102,10 +102,7 @@ class AddressBookFlow(Flow[None]):
 
 
 def _count_change(context: Context) -> None:
-    try:
-        CHANGES.set(context, CHANGES.get(context) + 1)
-    except KeyError:
-        CHANGES.set(context, 1)
+    CHANGES.set(context, CHANGES.get(context, default=0) + 1)
     entries = [CONTACTS.get(context, name) for name in CONTACTS.get_all_instance_keys(context)]
     CONTENT.set(context, "\n".join(f"{entry.name} {entry.notes}" for entry in entries) or None)
 

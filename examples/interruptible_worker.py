@@ -67,7 +67,7 @@ class CrawlStep(Step[Turn]):
         return Wait.until(Timer.by_duration(turn.pause))
 
     def execute(self, context: Context, turn: Turn) -> StepDecision:
-        if (reason := _stop_reason(context)) is not None:
+        if (reason := STOP_REASON.get(context, default=None)) is not None:
             return graceful_complete(f"{turn.loop}: {turn.pages} pages, {reason}")
         # The page is fetched here.
         turn = replace(turn, pages=turn.pages + 1)
@@ -89,13 +89,6 @@ class CrawlFlow(Flow[Crawl]):
         """Ask all loops to stop; gives how many pages there are so far."""
         STOP_REASON.set(context, reason)
         return RPCResult(sum(PAGES.get(context, loop) for loop in PAGES.get_all_instance_keys(context)))
-
-
-def _stop_reason(context: Context) -> str | None:
-    try:
-        return STOP_REASON.get(context)
-    except KeyError:
-        return None
 
 
 async def play(server: str) -> None:

@@ -118,10 +118,7 @@ class ImportFlow(Flow[Batch]):
     @rpc
     def problem(self, context: Context) -> RPCResult[str]:
         """Say what a human is asked to look at; empty when all goes well."""
-        try:
-            return RPCResult(PROBLEM.get(context))
-        except KeyError:
-            return RPCResult("")
+        return RPCResult(PROBLEM.get(context, default=""))
 
 
 async def explain(client: AsyncClient, flow_id: str) -> None:

@@ -163,10 +163,7 @@ class OrderFlow(Flow[Order]):
     @rpc
     def status(self, context: Context) -> RPCResult[OrderStatus]:
         """Say where the order stands; a read RPC also answers once the Flow is closed [RPC-4]."""
-        try:
-            return RPCResult(STATUS.get(context))
-        except KeyError:
-            return RPCResult(OrderStatus.NEW)
+        return RPCResult(STATUS.get(context, default=OrderStatus.NEW))
 
 
 async def start_order(client: AsyncClient, order: Order) -> OrderStatus | None:

@@ -45,7 +45,7 @@ class RemindStep(Step[ReminderPlan]):
         return Wait.any_of(Timer.by_duration(plan.interval), OPT_OUT.for_one())
 
     def execute(self, context: Context, plan: ReminderPlan) -> StepDecision:
-        sent = _sent(context)
+        sent = SENT.get(context, default=0)
         if not context.has_timer_fired():
             return graceful_complete(f"opted out after {sent}: {OPT_OUT.results(context)[0]}")
         # A real mail goes out here, with context.idempotency_key, so that a repeated attempt sends none twice.
@@ -64,13 +64,6 @@ class ReminderFlow(Flow[ReminderPlan]):
 
     def get_persistence_schema(self) -> PersistenceSchema:
         return PersistenceSchema.of(SENT, OPT_OUT)
-
-
-def _sent(context: Context) -> int:
-    try:
-        return SENT.get(context)
-    except KeyError:
-        return 0
 
 
 async def play(server: str) -> None:

@@ -49,7 +49,7 @@ class WatchStep(Step[Session]):
         return Wait.any_of(Timer.by_duration(session.idle, IDLE), ACTIVITY.at_least(1))
 
     def execute(self, context: Context, session: Session) -> StepDecision:
-        restarts = _restarts(context)
+        restarts = RESTARTS.get(context, default=0)
         if context.has_timer_fired():
             unread = ACTIVITY.size(context)
             return graceful_complete(f"{session.user} logged out after {restarts} restarts, {unread} unread")
@@ -65,13 +65,6 @@ class SessionFlow(Flow[Session]):
 
     def get_persistence_schema(self) -> PersistenceSchema:
         return PersistenceSchema.of(ACTIVITY, RESTARTS)
-
-
-def _restarts(context: Context) -> int:
-    try:
-        return RESTARTS.get(context)
-    except KeyError:
-        return 0
 
 
 async def play(server: str) -> None:

@@ -89,10 +89,7 @@ class DocumentFlow(Flow[float]):
     @rpc(lock_attributes=(ACCEPTED.lock(),))
     def edit(self, context: Context, text: str) -> RPCResult[int]:
         """Accept a text; gives its revision. The lock keeps two edits from becoming the same one."""
-        try:
-            revision = ACCEPTED.get(context) + 1
-        except KeyError:
-            revision = 1
+        revision = ACCEPTED.get(context, default=0) + 1
         ACCEPTED.set(context, revision)
         EDITS.publish(context, Edit(revision, text))
         return RPCResult(revision)

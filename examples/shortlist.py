@@ -79,10 +79,7 @@ class EmployerFlow(Flow[None]):
     @rpc
     def is_opted_in(self, context: Context) -> RPCResult[bool]:
         """Say whether the employer is in now."""
-        try:
-            return RPCResult(OPTED_IN.get(context))
-        except KeyError:
-            return RPCResult(False)
+        return RPCResult(OPTED_IN.get(context, default=False))
 
 
 class TellStep(Step[Shortlisting]):

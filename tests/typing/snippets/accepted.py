@@ -69,7 +69,7 @@ class Charge(Step[Order]):
     async def execute(self, context: Context, input: Order) -> StepDecision:
         STATUS.set(context, "charged")
         STATUS.set(context, None)
-        SCORES.set(context, input.id, SCORES.get(context, input.id) + input.total)
+        SCORES.set(context, input.id, SCORES.get(context, input.id, default=0) + input.total)
         if input.total == 0:
             raise NonRetryableError("nothing to charge")
         if input.total < 0:

@@ -103,6 +103,7 @@ def decisions(context: Context) -> None:
 def definitions(context: Context) -> None:
     COUNT.set(context, "1")  # error
     COUNT.get(context, "instance")  # error
+    COUNT.get(context, default="text")  # error
     SCORES.set(context, 1)  # error
     SCORES.set(context, "a", "1")  # error
     text: str = COUNT.get(context)  # error

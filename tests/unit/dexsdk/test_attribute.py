@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dexsdk import Attribute, AttributeMap, Context, FlowDefinitionError, StepDecision, dead_end
+from dexsdk import Attribute, AttributeMap, Context, FlowDefinitionError, StepDecision, ValueMappingError, dead_end
 from tests.unit.dexsdk.calls import run, run_to_failure
 from tests.unit.dexsdk.flows import ScriptedFlow
 
@@ -42,6 +42,20 @@ def test_attr_1_an_unset_attribute_is_a_key_error_and_none_deletes() -> None:
         COUNT.set(context, None)
 
     assert written(body) == (("count", None),)
+
+
+def test_attr_1_a_default_stands_for_what_is_not_set_and_for_nothing_else() -> None:
+    def body(context: Context) -> None:
+        assert COUNT.get(context, default=7) == 1
+        COUNT.delete(context)
+        assert COUNT.get(context, default=7) == 7
+        assert COUNT.get(context, default=None) is None
+        assert SCORES.get(context, "ada", default=0) == 5
+        assert SCORES.get(context, "bob", default=0) == 0
+        with pytest.raises(ValueMappingError):
+            TAGS.get(context, default=[])
+
+    assert written(body, attributes={"count": b"1", "scores\0ada": b"5", "tags": b"1"}) == (("count", None),)
 
 
 def test_attr_2_writes_stand_in_call_order_and_the_last_of_a_key_counts() -> None:
