@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dextools.cli.errors import CommandError, ExitCode
-from dextools.cli.values import canonical, definition_key, read_value, shown
+from dextools.cli.values import canonical, definition_key, read_value, read_values, shown
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,11 @@ def test_an_instance_of_a_map_has_its_own_key() -> None:
     """[CHAN-6] name and instance are joined by a character that neither can hold."""
     assert definition_key("seats", None) == "seats"
     assert definition_key("seats", "a/b") == "seats\0a/b"
+
+
+def test_several_values_come_from_wherever_one_may_and_a_fault_names_its_place(tmp_path: Path) -> None:
+    """[SURF-20]"""
+    (tmp_path / "order.json").write_text('{"b": 1, "a": 2}')
+    assert read_values([f"@{tmp_path / 'order.json'}", "true"]) == [b'{"a":2,"b":1}', b"true"]
+    with pytest.raises(CommandError, match="VALUE 2 is not JSON"):
+        read_values(["1", "yes"])

@@ -12,11 +12,11 @@ from dexpb.v1 import flow_service_pb2 as pb
 from dextools.cli.channel_verbs import ChannelName
 from dextools.cli.connection import Connection
 from dextools.cli.errors import CommandError, ExitCode, usage_error
-from dextools.cli.flow_writes import STOP_TYPE_NUMBERS, VALUE_FORMS, Instance, RequestId, StopType
+from dextools.cli.flow_writes import STOP_TYPE_NUMBERS, VALUE_FORMS, Instance, Messages, RequestId, StopType
 from dextools.cli.index_values import index_writes_of_query
 from dextools.cli.invocation import Invocation, verb
 from dextools.cli.time_travel_verb import Point, Redone, SkipWrites, To, travel_request
-from dextools.cli.values import canonical, definition_key, read_value
+from dextools.cli.values import definition_key, read_value, read_values
 from dextools.terminal_text import instant_text, table
 
 POLL_SECONDS = 0.2
@@ -98,15 +98,15 @@ def publish(
     call: Invocation,
     guard: Guard,
     channel: ChannelName,
-    values: Annotated[list[str], typer.Argument(metavar="VALUE...", help="Messages, each JSON.", show_default=False)],
+    values: Messages,
     instance: Instance = None,
 ) -> None:
     """Publish messages to a Channel of all Flows that a query finds."""
     request = _request(guard)
     request.publish.channel = definition_key(channel, instance)
-    canonicals = [canonical(value.encode(errors="surrogateescape"), f"VALUE {value}") for value in values]
+    messages = read_values(values)
     with call.connection() as connection:
-        request.publish.values.extend(map(connection.large_values.outgoing, canonicals))
+        request.publish.values.extend(map(connection.large_values.outgoing, messages))
         _begin(call, connection, request, wait=guard.wait)
 
 

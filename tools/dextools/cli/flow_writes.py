@@ -10,12 +10,15 @@ from dextools.cli.flow_reads import FlowId, RunId
 from dextools.cli.index_values import index_writes
 from dextools.cli.invocation import Invocation, verb
 from dextools.cli.time_travel_verb import time_travel
-from dextools.cli.values import INT64_MAX, canonical, definition_key, read_value, shown
+from dextools.cli.values import INT64_MAX, definition_key, read_value, read_values, shown
 
 VALUE_FORMS = "JSON, @FILE or - for standard input"
 
 RequestId = Annotated[
     str, typer.Option(help="Makes a repeat of this call harmless: same ID, same answer.", metavar="TEXT")
+]
+Messages = Annotated[
+    list[str], typer.Argument(metavar="VALUE...", help=f"Messages, each {VALUE_FORMS}.", show_default=False)
 ]
 Instance = Annotated[str | None, typer.Option(help="Instance key, if the definition is a map.", metavar="KEY")]
 
@@ -94,7 +97,7 @@ def publish(
     call: Invocation,
     flow_id: FlowId,
     channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="Channel name.", show_default=False)],
-    values: Annotated[list[str], typer.Argument(metavar="VALUE...", help="Messages, each JSON.", show_default=False)],
+    values: Messages,
     instance: Instance = None,
     run_id: RunId = "",
     request_id: RequestId = "",
@@ -104,7 +107,7 @@ def publish(
         flow_id=flow_id,
         run_id=run_id,
         channel=definition_key(channel, instance),
-        values=[canonical(value.encode(errors="surrogateescape"), f"VALUE {value}") for value in values],
+        values=read_values(values),
         request_id=request_id,
     )
     with call.connection() as connection:

@@ -5,7 +5,7 @@ sorted keys, no spaces, ints exact, no number that JSON readers would round.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,11 @@ def read_value(text: str, what: str) -> bytes:
     if text.startswith("@"):
         return canonical(_file_content(Path(text[1:])), f"{what} ({text[1:]})")
     return canonical(text.encode("utf-8", "surrogateescape"), what)
+
+
+def read_values(texts: Sequence[str]) -> list[bytes]:
+    """Read the VALUE arguments of a verb, each as `read_value` does; a fault names the one that it is in."""
+    return [read_value(text, f"VALUE {number}") for number, text in enumerate(texts, 1)]
 
 
 def canonical(data: bytes, what: str) -> bytes:
