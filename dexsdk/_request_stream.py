@@ -68,6 +68,7 @@ class RequestStream(Generic[Waiter]):
         self._thread: Thread | None = None
         self._last_end: RemoteStatus | None = None
         """How the last connection ended; tells why a request has no answer."""
+        self._is_outage_told = False
 
     def next_number(self) -> int:
         """Mint the number of a request."""
@@ -143,6 +144,7 @@ class RequestStream(Generic[Waiter]):
             end = RemoteStatus("UNAUTHENTICATED", f"the credential gives no token: {error}")
         except DecodeError as error:
             end = RemoteStatus("INTERNAL", f"the server sent a message that is no ServerBatch: {error}")
+        self._is_outage_told = self._is_outage_told and not was_answered
         self._disconnect(end)
         return was_answered
 
@@ -168,7 +170,7 @@ class RequestStream(Generic[Waiter]):
             self._deliver(answers)
 
     def _disconnect(self, end: RemoteStatus) -> None:
-        logger.debug("client_session_ended code=%s details=%s", end.code, end.message)
+        self._tell(end)
         self._last_end = end
         with self._lock:
             if self._connection is not None:
@@ -183,6 +185,13 @@ class RequestStream(Generic[Waiter]):
         with self._lock:
             if not self._open:
                 self._has_work.clear()
+
+    def _tell(self, end: RemoteStatus) -> None:
+        """Log it; a warning once per outage in which somebody waits, who otherwise hears nothing for half a minute."""
+        is_warning = bool(self._open) and not self._is_outage_told and not self._closed.is_set()
+        self._is_outage_told = self._is_outage_told or is_warning
+        level = logging.WARNING if is_warning else logging.DEBUG
+        logger.log(level, "client_session_ended code=%s details=%s", end.code, end.message)
 
     def _answer_all(self, status: RemoteStatus, *, larger_than: int = -1) -> None:
         with self._lock:

@@ -23,7 +23,10 @@ async def serving(
     running = asyncio.create_task(worker.start())
     client = AsyncClient(registry, blob_cache, ClientOptions(server_address=server))
     try:
-        await worker.wait_pull_registered(timeout=30)
+        try:
+            await worker.wait_pull_registered(timeout=10)
+        except TimeoutError as error:
+            raise SystemExit(f"is a server running at {server}? `dexd serve` starts one: {error}") from None
         yield client
     finally:
         await client.close()

@@ -115,6 +115,24 @@ def test_broken_session_repeats_the_request_under_the_same_id(server: ScriptedPe
     assert first == second
 
 
+def test_call_that_waits_for_a_server_says_so_once_in_an_outage(
+    server: ScriptedPeer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[ERR-2] The call is silent for up to 30 s."""
+    with Client(REGISTRY, None, options(server)) as client, ThreadPoolExecutor(1) as pool:
+        peer = None
+        for number in (1, 2):
+            run_id = pool.submit(client.start_flow, Notebook, "f", "hello")
+            (peer or server.client()).take()
+            server.stop()
+            server.restart()
+            peer = server.client()
+            answer_start(peer, "run-1")
+            assert run_id.result() == "run-1"
+            warnings = [record for record in caplog.records if record.levelname == "WARNING"]
+            assert [record.getMessage().split()[0] for record in warnings] == ["client_session_ended"] * number
+
+
 def test_refusal_becomes_its_exception(server: ScriptedPeer) -> None:
     """[ERR-1]"""
     with Client(REGISTRY, None, options(server)) as client, ThreadPoolExecutor(1) as pool:
