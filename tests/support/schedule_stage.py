@@ -22,13 +22,16 @@ from dexd.core.schedules.clockwork import window_ms
 from dexd.core.schedules.evolve import evolve_schedule
 from dexd.core.schedules.invariants import schedule_violations
 from dexd.core.schedules.occurrences import NO_FIRES, Fire, FireCount, due_at, occurrence_id
+from dexd.core.schedules.spec import OverlapPolicy, SchedulePolicy
 from dexd.core.schedules.state import ScheduleState, ScheduleStatus
 from dexd.core.values import StopType
-from tests.support.schedule_builders import SCHEDULE
+from tests.support.schedule_builders import SCHEDULE, create_schedule
 
 T0 = 1_700_000_000_000 - 1_700_000_000_000 % 60_000
 """A full minute."""
 MINUTE = 60_000
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
 FOLDED_MAX = 200
 """Events up to which live state is compared with the fold of all of them after every command."""
 DUE_MAX = 1_001
@@ -223,3 +226,30 @@ class Stage:
 def schedule_command(kind: type[Any], request_id: str, **fields: Any) -> Any:
     """A client's command about the schedule."""
     return kind(schedule_id=ScheduleId(SCHEDULE), request_id=RequestId(request_id), digest=b"d", **fields)
+
+
+def minutely(overlap: OverlapPolicy = OverlapPolicy.SKIP, **policy: object) -> Stage:
+    """A schedule that fires every minute, created on a full one."""
+    stage = Stage()
+    stage.do(create_schedule(policy=SchedulePolicy(overlap, **policy)))  # type: ignore[arg-type]  # named fields
+    return stage
+
+
+def occurrence(minute: int) -> str:
+    """ID of the occurrence so many minutes after the beginning."""
+    return occurrence_id(SCHEDULE, T0 + minute * MINUTE)
+
+
+def pause(request_id: str = "pause") -> sc.PauseSchedule:
+    command: sc.PauseSchedule = schedule_command(sc.PauseSchedule, request_id)
+    return command
+
+
+def resume(request_id: str = "resume") -> sc.ResumeSchedule:
+    command: sc.ResumeSchedule = schedule_command(sc.ResumeSchedule, request_id)
+    return command
+
+
+def delete() -> sc.DeleteSchedule:
+    command: sc.DeleteSchedule = schedule_command(sc.DeleteSchedule, "delete")
+    return command

@@ -18,36 +18,18 @@ from dexd.core.schedules.state import Execution, ScheduleStatus, Waiting
 from dexd.core.streams import StreamKind, StreamSummary, evolve_stream, summary_of
 from dexd.core.values import FlowStatus
 from tests.support.schedule_builders import SCHEDULE, create_schedule
-from tests.support.schedule_stage import MINUTE, T0, Stage, schedule_command
-
-HOUR = 60 * MINUTE
-DAY = 24 * HOUR
-
-
-def minutely(overlap: OverlapPolicy = OverlapPolicy.SKIP, **policy: object) -> Stage:
-    """A schedule that fires every minute, created on a full one."""
-    stage = Stage()
-    stage.do(create_schedule(policy=SchedulePolicy(overlap, **policy)))  # type: ignore[arg-type]  # named fields
-    return stage
-
-
-def occurrence(minute: int) -> str:
-    return occurrence_id(SCHEDULE, T0 + minute * MINUTE)
-
-
-def pause(request_id: str = "pause") -> sc.PauseSchedule:
-    command: sc.PauseSchedule = schedule_command(sc.PauseSchedule, request_id)
-    return command
-
-
-def resume(request_id: str = "resume") -> sc.ResumeSchedule:
-    command: sc.ResumeSchedule = schedule_command(sc.ResumeSchedule, request_id)
-    return command
-
-
-def delete() -> sc.DeleteSchedule:
-    command: sc.DeleteSchedule = schedule_command(sc.DeleteSchedule, "delete")
-    return command
+from tests.support.schedule_stage import (
+    DAY,
+    HOUR,
+    MINUTE,
+    T0,
+    Stage,
+    delete,
+    minutely,
+    occurrence,
+    pause,
+    schedule_command,
+)
 
 
 def test_sched_15_deletion_skips_what_waits_and_leaves_executions_alone() -> None:

@@ -9,41 +9,19 @@ from dexd.core.ids import FlowId, RequestId, RunId, StreamId
 from dexd.core.schedules import commands as sc
 from dexd.core.schedules import events as e
 from dexd.core.schedules.occurrences import instant_text, occurrence_id
-from dexd.core.schedules.spec import OverlapPolicy, SchedulePolicy
+from dexd.core.schedules.spec import OverlapPolicy
 from dexd.core.schedules.state import ScheduleStatus
 from dexd.core.terms import FlowRetry, FlowTerms, ScheduledBy
 from dexd.core.values import FlowStatus, RetryPolicy, StepPlan, StopType
 from tests.support.schedule_builders import ACTION, SCHEDULE, action, create_schedule
-from tests.support.schedule_stage import MINUTE, T0, Stage, schedule_command
-
-HOUR = 60 * MINUTE
-DAY = 24 * HOUR
-
-
-def minutely(overlap: OverlapPolicy = OverlapPolicy.SKIP, **policy: object) -> Stage:
-    """A schedule that fires every minute, created on a full one."""
-    stage = Stage()
-    stage.do(create_schedule(policy=SchedulePolicy(overlap, **policy)))  # type: ignore[arg-type]  # named fields
-    return stage
-
-
-def occurrence(minute: int) -> str:
-    return occurrence_id(SCHEDULE, T0 + minute * MINUTE)
-
-
-def pause(request_id: str = "pause") -> sc.PauseSchedule:
-    command: sc.PauseSchedule = schedule_command(sc.PauseSchedule, request_id)
-    return command
-
-
-def resume(request_id: str = "resume") -> sc.ResumeSchedule:
-    command: sc.ResumeSchedule = schedule_command(sc.ResumeSchedule, request_id)
-    return command
-
-
-def delete() -> sc.DeleteSchedule:
-    command: sc.DeleteSchedule = schedule_command(sc.DeleteSchedule, "delete")
-    return command
+from tests.support.schedule_stage import (
+    MINUTE,
+    T0,
+    Stage,
+    minutely,
+    occurrence,
+    resume,
+)
 
 
 @pytest.mark.parametrize(
