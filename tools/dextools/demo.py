@@ -39,7 +39,7 @@ EXPECTED_STATUS = {
 }
 """The transfer fails on purpose: its credit is impossible, so it ends after the compensation."""
 
-PIPE_WIDTH = 170
+PIPE_WIDTH = 220
 """Columns where nobody's terminal says how many there are; enough for any row to stay on one line."""
 
 console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from dextools.terminal_text import cell, instant_text, table
 
-SUMMARY_LENGTH = 110
+SUMMARY_LENGTH = 160
 """Characters of one summary; `--full` shows everything."""
 
 FIELD_ORDER = ("step_execution_id", "method", "attempt", "delivery", "decision", "failure", "resolution", "wait")
