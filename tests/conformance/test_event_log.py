@@ -1,9 +1,6 @@
 """What every implementation of the EventLog port must do [ARCH-15]; the double is held to it as the real one is."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from threading import Thread
-from typing import TypeAlias
 
 import msgspec
 import pytest
@@ -22,39 +19,8 @@ from dexd.log.event_log import (
     TimerRow,
     UploadRow,
 )
-from dexd.log.memory_log import MemoryLog
 from dexd.log.parking import ParkingRow
-from dexd.log.sqlite_log import SqliteLog
-from tests.support.log_author import COMPLETED, RUNNING, LogAuthor, closed, run_row
-
-Restart: TypeAlias = Callable[[], EventLog]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def restart(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Restart]:
-    """Close the log if it is open, and open it again with what was committed."""
-    logs: list[EventLog] = []
-    kept = MemoryLog()
-
-    def open_again() -> EventLog:
-        if logs:
-            logs[-1].close()
-        logs.append(kept if request.param == "memory" else SqliteLog.open(tmp_path / "log.db"))
-        return logs[-1]
-
-    yield open_again
-    for log in logs:
-        log.close()
-
-
-@pytest.fixture
-def log(restart: Restart) -> EventLog:
-    return restart()
-
-
-@pytest.fixture
-def author(log: EventLog) -> LogAuthor:
-    return LogAuthor(log)
+from tests.support.log_author import COMPLETED, RUNNING, LogAuthor, Restart, closed, run_row
 
 
 def everything(log: EventLog) -> tuple[object, ...]:

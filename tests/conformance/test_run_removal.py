@@ -1,48 +1,15 @@
 """What every log does when runs leave it [KEEP-1, KEEP-3] and with the ordinals of their Flow IDs [ID-10]."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TypeAlias
 
 import msgspec
-import pytest
 
 from dexd.log import queries
 from dexd.log.event_log import ORDINALS_FORGOTTEN_MAX, Batch, EventLog, RunFilter, RunRow, Snapshot, TimerRow
-from dexd.log.memory_log import MemoryLog
 from dexd.log.sqlite_log import SqliteLog
-from tests.support.log_author import LogAuthor, closed, removal, run_row
-
-Restart: TypeAlias = Callable[[], EventLog]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def restart(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Restart]:
-    """Close the log if it is open, and open it again with what was committed."""
-    logs: list[EventLog] = []
-    kept = MemoryLog()
-
-    def open_again() -> EventLog:
-        if logs:
-            logs[-1].close()
-        logs.append(kept if request.param == "memory" else SqliteLog.open(tmp_path / "log.db"))
-        return logs[-1]
-
-    yield open_again
-    for log in logs:
-        log.close()
-
-
-@pytest.fixture
-def log(restart: Restart) -> EventLog:
-    return restart()
-
-
-@pytest.fixture
-def author(log: EventLog) -> LogAuthor:
-    return LogAuthor(log)
+from tests.support.log_author import LogAuthor, Restart, closed, removal, run_row
 
 
 def end_of(log: EventLog) -> tuple[int, int, int]:

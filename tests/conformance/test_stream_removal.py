@@ -1,26 +1,15 @@
 """What every log does when streams that are not runs' leave it [KEEP-1, KEEP-3]."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
 from dexd.log import queries
 from dexd.log.event_log import BlobRow, EventLog, Snapshot, StreamRow
-from dexd.log.memory_log import MemoryLog
 from dexd.log.sqlite_log import SqliteLog
 from tests.support.log_author import LogAuthor, run_row
 
 DIGEST = b"d" * 32
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EventLog]:
-    made = MemoryLog() if request.param == "memory" else SqliteLog.open(tmp_path / "log.db")
-    yield made
-    made.close()
 
 
 def closed_stream(stream_id: int, *, closed_at: int = 50, kind: str = "job") -> StreamRow:

@@ -1,6 +1,7 @@
 """Writes consistent batches for tests of the log, without kernel and codec."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -18,6 +19,9 @@ from dexd.log.event_log import (
 )
 
 RUNNING, COMPLETED = 1, 2
+
+Restart: TypeAlias = Callable[[], EventLog]
+"""Closes a log if it is open, and opens it again with what was committed."""
 
 
 class LogAuthor:
