@@ -216,20 +216,25 @@ def _goodbyes(batch: Batch) -> Iterator[Statement]:
 
 
 def _removals(rows: Sequence[TimerRow]) -> Iterator[Statement]:
-    return _many(queries.timers.remove_timers, [(row.stream_id, row.step_execution_id) for row in rows])
+    return _by_name(queries.timers.REMOVE_TIMERS, [(row.stream_id, row.step_execution_id) for row in rows])
 
 
 def _index_statements(rows: Sequence[IndexRow]) -> Iterator[Statement]:
     values = [row for row in rows if not row.is_text]
     texts = [row for row in rows if row.is_text]
-    yield from _many(queries.search.remove_index_values, [(row.stream_id, row.key) for row in values])
+    yield from _by_name(queries.search.REMOVE_INDEX_VALUES, [(row.stream_id, row.key) for row in values])
     elements = [
         (row.stream_id, row.key, position, value) for row in values for position, value in enumerate(row.values)
     ]
     yield from _many(queries.search.put_index_values, elements)
-    yield from _many(queries.search.remove_index_texts, [(row.stream_id, row.key) for row in texts])
+    yield from _by_name(queries.search.REMOVE_INDEX_TEXTS, [(row.stream_id, row.key) for row in texts])
     words = [(row.stream_id, row.key, value, indexed_words(str(value))) for row in texts for value in row.values]
     yield from _many(queries.search.put_index_texts, words)
+
+
+def _by_name(text: str, pairs: Sequence[tuple[int, str]]) -> Iterator[Statement]:
+    if pairs:
+        yield text, (msgspec.json.encode(pairs).decode(),)
 
 
 def _supersessions(rows: Sequence[RunRow]) -> Iterator[Statement]:

@@ -12,22 +12,14 @@ def put_index_values(rows: int) -> str:
     return f"INSERT INTO index_values (stream_id, key, position, value) VALUES {placeholders(4, rows)}"
 
 
-@cache
-def remove_index_values(rows: int) -> str:
-    """Take the index values of runs and keys away."""
-    return remove_rows("index_values", "key", rows)
+REMOVE_INDEX_VALUES = remove_rows("index_values", "key")
+REMOVE_INDEX_TEXTS = remove_rows("index_texts", "key")
 
 
 @cache
 def put_index_texts(rows: int) -> str:
     """Write index values that are searched by word."""
     return f"INSERT INTO index_texts (stream_id, key, value, words) VALUES {placeholders(4, rows)}"
-
-
-@cache
-def remove_index_texts(rows: int) -> str:
-    """Take the texts of runs and keys away."""
-    return remove_rows("index_texts", "key", rows)
 
 
 @cache

@@ -13,10 +13,7 @@ def put_timers(rows: int) -> str:
     return f"INSERT OR REPLACE INTO pending_timers ({_TIMER}) VALUES {placeholders(3, rows)}"
 
 
-@cache
-def remove_timers(rows: int) -> str:
-    """Take the timer rows of Step executions away."""
-    return remove_rows("pending_timers", "step_execution_id", rows)
+REMOVE_TIMERS = remove_rows("pending_timers", "step_execution_id")
 
 
 PENDING_TIMERS = f"SELECT {_TIMER} FROM pending_timers WHERE stream_id = ? ORDER BY step_execution_id"
