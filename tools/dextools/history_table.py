@@ -119,7 +119,7 @@ def _short(name: str, value: Any) -> str:
             return " ".join(filter(None, (flow_id, status, message)))
         case "sub_flows", [*children]:
             return ",".join(str(child["flow_type"]) for child in children)
-        case (("retry_at" | "at_ms"), int()):
+        case (("retry_at" | "started_at"), int()):
             return instant_text(value)
         case "writes" | "attributes", [*pairs]:
             return ",".join(f"{pair['key']}:{_json(pair['value'])}" for pair in pairs)

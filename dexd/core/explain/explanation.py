@@ -35,7 +35,7 @@ def step_blockers(run: RunState, step: StepExecution, dispatcher: Dispatcher, *,
         assert step.wait is not None
         return wait_blockers(run, step, step.wait)
     if step.phase is StepPhase.RUNNING:
-        return [_running(step, call)]
+        return [_running(step, call, dispatcher)]
     if step.phase is StepPhase.READY:
         return [queue_blocker(run, step, call, dispatcher, since=step.phase_since or step.scheduled_at)]
     if step.retry_at <= now:
@@ -58,15 +58,18 @@ def _no_steps(run: RunState) -> Blocker:
     return Blocker(nobody, BlockerKind.NO_STEPS, text, 0, run.timeout_at)
 
 
-def _running(step: StepExecution, call: Call | None) -> Blocker:
-    lost = ""
+def _running(step: StepExecution, call: Call | None, dispatcher: Dispatcher) -> Blocker:
+    tries = f"(attempt {step.attempt}, delivery {step.delivery})"
+    until = step.deadline
     if call is not None and call.stage is CallStage.DETACHED:
-        lost = ", whose session is lost and may come back"
-    text = (
-        f"{method_name(step)} running on Worker {step.worker_id!r}{lost} until {instant_text(step.deadline)} at most "
-        f"(attempt {step.attempt}, delivery {step.delivery})"
-    )
-    return Blocker(step.step_execution_id, BlockerKind.RUNNING, text, step.dispatched_at, step.deadline)
+        until = dispatcher.deadlines.armed_at(call.key) or until
+        text = (
+            f"{method_name(step)} was running on Worker {step.worker_id!r}, whose session is lost; "
+            f"handed out again at {instant_text(until)} unless it comes back {tries}"
+        )
+    else:
+        text = f"{method_name(step)} running on Worker {step.worker_id!r} until {instant_text(until)} at most {tries}"
+    return Blocker(step.step_execution_id, BlockerKind.RUNNING, text, step.dispatched_at, until)
 
 
 def _begins_later(run: RunState, step: StepExecution) -> Blocker:

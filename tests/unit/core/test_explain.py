@@ -134,8 +134,14 @@ def test_hist_6_running_on_a_worker_until_its_deadline() -> None:
 
 def test_hist_6_running_on_a_worker_whose_session_is_lost() -> None:
     case = given(started(), scheduled("A-1", wait_for=True)).after(*connect(), lose())
-    assert only(case).kind is BlockerKind.RUNNING
-    assert only(case).text.startswith("wait_for running on Worker 'w1', whose session is lost and may come back until")
+    blocker = only(case)
+    until = T0 + KernelConfig().resume_wait_ms
+    assert blocker.kind is BlockerKind.RUNNING
+    assert blocker.text == (
+        "wait_for was running on Worker 'w1', whose session is lost; "
+        f"handed out again at {instant_text(until)} unless it comes back (attempt 1, delivery 1)"
+    )
+    assert (blocker.since, blocker.until) == (T0, until)
 
 
 def test_hist_6_retry_after_an_error() -> None:

@@ -62,6 +62,7 @@ from dextools.history_table import SUMMARY_LENGTH, HistoryRow, history_line, his
             },
             "Ask-1 result=c-1 FAILED nobody",
         ),
+        ({"reason": "SESSION_LOST", "started_at": 1_000}, "reason=SESSION_LOST started_at=1970-01-01T00:00:01.000Z"),
         (
             {"step_execution_id": "Pay-1", "resolution": "RETRY", "retry_at": 1_000, "is_reported": True},
             "Pay-1 resolution=RETRY retry_at=1970-01-01T00:00:01.000Z",
