@@ -166,7 +166,7 @@ class LoopRunner:
                 # Canceled so that the call can run elsewhere, it is not answered.
                 result = None if delivery.cancel_reason == CANCEL_DRAINING else prepared.failed(error)
             else:
-                if isinstance(result, frames.Failed) and delivery.cancel_reason is None and is_being_canceled():
+                if type(result) is frames.Failed and delivery.cancel_reason is None and is_being_canceled():
                     # The loop is ending under the worker. That is no fault of the handler and should not cost it an
                     # attempt.
                     result = None
