@@ -33,7 +33,11 @@ class UsesOfBlobs(Protocol):
 
 
 class UploadDesk(Protocol):
-    """Forgets who has uploaded what; the engine."""
+    """Forgets who has uploaded what, and knows what is still on its way into the log; the engine."""
+
+    async def settled(self) -> None:
+        """See `Engine.settled`."""
+        ...
 
     def forget_uploads(self, until: int) -> None:
         """See `Engine.forget_uploads`."""
@@ -95,20 +99,28 @@ class OrphanSweep:
     async def _remove_orphans(self, until: int) -> None:
         blobs = self._store.stored()
         while group := await asyncio.to_thread(list, islice(blobs, BLOBS_AT_ONCE)):
-            removed = await asyncio.to_thread(remove_orphans, self._store, self._uses, group, until)
+            old = old_among(group, until)
+            if not old:
+                continue
+            # Where the clock was set forward, what was referred to a moment ago looks as old as the rest.
+            await self._desk.settled()
+            removed = await asyncio.to_thread(remove_unused, self._store, self._uses, old, until)
             self.removed += removed
             if removed:
                 structlog.get_logger().info("orphans_removed", blobs=removed)
 
 
-def remove_orphans(store: BlobStore, uses: UsesOfBlobs, blobs: Iterable[StoredBlob], until: int) -> int:
-    """Remove those of the values that were last wanted before an instant and that nothing refers to; gives how many.
+def old_among(blobs: Iterable[StoredBlob], until: int) -> Sequence[bytes]:
+    """Digests of the values that were last wanted before an instant."""
+    return [blob.digest for blob in blobs if blob.wanted_at < until]
 
-    The time is looked at before the references and again with the removal. So a value that is uploaded again meanwhile
-    stays, and what it is referred to by from then on need not be known here.
+
+def remove_unused(store: BlobStore, uses: UsesOfBlobs, old: Sequence[bytes], until: int) -> int:
+    """Remove those of the old values that nothing refers to; gives how many.
+
+    The time was looked at before the references, and is again with the removal. So a value that is uploaded or referred
+    to once more meanwhile stays, and that need not be known here. What was referred to before it was found to be old
+    must be in the log by now.
     """
-    old = [blob.digest for blob in blobs if blob.wanted_at < until]
-    if not old:
-        return 0
     in_use = uses.blobs_in_use(old)
     return sum(store.remove(digest, until) for digest in old if digest not in in_use)

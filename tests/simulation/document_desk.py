@@ -9,7 +9,7 @@ from typing import Protocol
 from dexd.api.references import References
 from dexd.blobs.memory_store import MemoryBlobStore
 from dexd.engine.engine import Engine
-from dexd.engine.orphans import remove_orphans
+from dexd.engine.orphans import old_among, remove_unused
 from dexd.engine.ports import CallLater, Clock
 from dexd.log.event_log import UploadRow
 from dexd.log.memory_log import MemoryLog
@@ -40,6 +40,8 @@ class DocumentDesk:
         self._engine = engine
         self._clock = clock
         self._call_later = call_later
+        self._sweeping: asyncio.Task[None] | None = None
+        """For ever under way, and kept, when the server is killed meanwhile."""
         self._call_later(random.uniform(1, 10), self._sweep)
 
     def take(self, blobs: Sequence[bytes], session: bytes, on_stored: Callable[[], None]) -> None:
@@ -61,9 +63,14 @@ class DocumentDesk:
             asyncio.get_running_loop().call_soon(self._engine.note_upload, row, noted)
 
     def _sweep(self) -> None:
+        self._sweeping = asyncio.get_running_loop().create_task(self._sweep_once())
+
+    async def _sweep_once(self) -> None:
         until = self._clock.now() - ORPHAN_MS
         self._engine.forget_uploads(until)
-        remove_orphans(self._store, self._log, list(self._store.stored()), until)
+        old = old_among(self._store.stored(), until)
+        await self._engine.settled()
+        remove_unused(self._store, self._log, old, until)
         self._call_later(self._random.uniform(1, 10), self._sweep)
 
 

@@ -29,6 +29,7 @@ from tests.simulation.acknowledged import Acknowledged
 from tests.simulation.answers import value
 from tests.simulation.document_programs import FLOW_TYPE, THRESHOLD_BYTES
 from tests.simulation.faults import Faults
+from tests.simulation.removed_jobs import removed_job
 from tests.simulation.server import SimulatedCrash, SimulatedServer
 
 Request: TypeAlias = StartFlow | PublishMessages | SetAttribute | StopFlow | TimeTravelQuery | ScheduleCommand
@@ -208,6 +209,9 @@ class Requests:
         """Begin, cancel or look at a job, which must be accepted; what is told of one that is closed is final."""
         request_id = self._new_request()
         told = await self._insist(lambda: make(request_id))
+        if isinstance(told, Rejection) and told.code is Code.BATCH_NOT_FOUND:
+            # In a world where everything takes long, a job may leave the log before its client looks again.
+            told = removed_job(self._server.log, told.fields["batch_id"]) or told
         if not isinstance(told, BatchView):
             raise AssertionError(f"{make(request_id)} was refused: {told}")
         known = self.acknowledged.jobs.get(told.job_id)

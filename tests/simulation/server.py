@@ -183,7 +183,7 @@ class SimulatedServer:
         self._config = config
         self._faults = faults
         self._on_crash = on_crash
-        self._dead: list[Engine] = []
+        self._dead: list[tuple[Engine, DocumentDesk | None]] = []
         """Kept while the world lasts: the loop would report what such a one waits for if it were collected before."""
         self.log = KeptLog()
         self.engine: Engine | None = None
@@ -230,7 +230,7 @@ class SimulatedServer:
         # Nobody hears of what it was about to do; tasks of its own would outlive it here.
         dead, self.engine = self.engine, None
         dead.close()
-        self._dead.append(dead)
+        self._dead.append((dead, self.documents))
         self._on_crash()
 
     async def upload(self, data: bytes, session: bytes) -> None:

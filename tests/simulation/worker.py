@@ -21,6 +21,9 @@ from tests.simulation.server import Connection, SimulatedServer
 
 TICK_SECONDS = 0.5
 
+STALL_PAUSE_SECONDS = 5.0
+"""How long a worker goes on at least between two stalls."""
+
 
 class Link:
     """One connection: bytes in both directions, in order, after a delay; may go dead in one or both directions."""
@@ -69,7 +72,7 @@ class SimulatedWorker:
         self._connection: Connection | None = None
         self._backoff = Backoff()
         self._uploader = f"worker-{number}".encode()
-        self._stalled_until = 0.0
+        self._stalled_until = -STALL_PAUSE_SECONDS
         self.is_alive = True
         self.is_leaving = False
 
@@ -126,8 +129,13 @@ class SimulatedWorker:
             asyncio.get_running_loop().call_later(self._random.uniform(15, 45), self._give_up, self._link)
 
     def stall(self, seconds: float) -> None:
-        """Stop for a while, as under SIGSTOP: what arrives meanwhile waits, and a lost session is not replaced."""
-        self._stalled_until = asyncio.get_running_loop().time() + seconds
+        """Stop for a while, as under SIGSTOP: what arrives meanwhile waits, and a lost session is not replaced.
+
+        Not before it has gone on for a while: with a lone worker that never does, no client would ever get anywhere.
+        """
+        now = asyncio.get_running_loop().time()
+        if now >= self._stalled_until + STALL_PAUSE_SECONDS:
+            self._stalled_until = now + seconds
 
     def calm(self, faults: Faults) -> None:
         """Replace the faults, for good."""

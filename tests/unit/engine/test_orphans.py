@@ -1,6 +1,8 @@
 """Large values go when nothing has referred to them for a day, and not before [BLOB-4, KEEP-3]."""
 
+import asyncio
 import hashlib
+from contextlib import suppress
 
 from dexd.blobs.memory_store import MemoryBlobStore
 from dexd.core.blobs import BlobReference
@@ -18,15 +20,24 @@ OTHER_DIGEST = hashlib.sha256(OTHER).digest()
 REFERENCE = BlobReference(DIGEST, len(DATA))
 
 
+class QuietDesk:
+    """Of a server in which nothing is under way, for tests that write to the log themselves."""
+
+    async def settled(self) -> None:
+        pass
+
+    def forget_uploads(self, until: int) -> None:
+        pass
+
+
 class Attic:
     """A store whose orphans are swept."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_quiet: bool = False) -> None:
         self.rig = Rig()
         self.store = MemoryBlobStore()
-        self.sweep = OrphanSweep(
-            self.store, self.rig.log, self.rig.engine, self.rig.clock, call_later=self.rig.alarms.call_later
-        )
+        desk = QuietDesk() if is_quiet else self.rig.engine
+        self.sweep = OrphanSweep(self.store, self.rig.log, desk, self.rig.clock, call_later=self.rig.alarms.call_later)
         self.sweep.start()
 
     def put(self, data: bytes) -> None:
@@ -68,7 +79,7 @@ async def test_blob_4_what_is_uploaded_again_stays_for_another_day() -> None:
 
 async def test_blob_4_what_any_flow_refers_to_stays_and_goes_with_the_last() -> None:
     """[BLOB-4, KEEP-3] Deleting one Flow never breaks another."""
-    attic = Attic()
+    attic = Attic(is_quiet=True)
     attic.put(DATA)
     author = LogAuthor(attic.rig.log)
     for stream_id in (1, 2):
@@ -104,3 +115,22 @@ def test_blob_4_references_are_found_in_encoded_events() -> None:
         StoredEvent(2, 7, 2, 0, "E", 1, b"\x91\xc4\x30" + REFERENCE.to_value()),
     ]
     assert blob_rows(events) == [BlobRow(7, DIGEST, len(DATA))]
+
+
+async def test_blob_4_what_a_commit_under_way_refers_to_stays_when_the_clock_is_set_forward() -> None:
+    attic = Attic()
+    attic.put(DATA)
+    attic.rig.writer.is_automatic = False
+    starting = asyncio.ensure_future(attic.rig.start(attributes=(("photo", REFERENCE.to_value()),)))
+    await attic.rig.decided()
+    attic.rig.clock.at += UPLOAD_REMEMBERED_MS + 1
+    await attic.rig.advance(SWEEP_MS)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(attic.sweep.settled(), 0.1)
+    assert not starting.done()
+    attic.rig.writer.is_automatic = True
+    attic.rig.writer.commit()
+    await starting
+    await attic.sweep.settled()
+    assert attic.kept == [DIGEST]
+    await attic.sweep.stop()
