@@ -56,16 +56,15 @@ class Mailbox:
             self._has_room.clear()
 
     def take(self, limit: int) -> list[Letter]:
-        """Remove the oldest commands, that many at most."""
-        letters, popleft = self._letters, self._letters.popleft
-        taken = [popleft() for _ in range(min(limit, len(letters)))]
-        if self._is_holding_back and len(letters) < self._capacity:
-            self._let_in()
-        return taken
+        """Remove the oldest commands, that many at most, until `put_back` tells which of them were not decided."""
+        popleft = self._letters.popleft
+        return [popleft() for _ in range(min(limit, len(self._letters)))]
 
     def put_back(self, letters: Sequence[Letter]) -> None:
-        """Return the last of what was taken, to where it was."""
+        """Return the last of what was taken, perhaps nothing, to where it was; only now is there room for others."""
         self._letters.extendleft(reversed(letters))
+        if self._is_holding_back and len(self._letters) < self._capacity:
+            self._let_in()
 
     def take_all(self) -> list[Letter]:
         """Remove everything."""

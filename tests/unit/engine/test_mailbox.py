@@ -24,8 +24,22 @@ async def test_room_is_there_again_once_enough_was_taken(taken: int, *, is_full:
     mailbox = Mailbox(2)
     mailbox.put_all([Tick(), Tick(), Tick()])
     mailbox.take(taken)
+    mailbox.put_back([])
     assert mailbox.is_full is is_full
     waiting = asyncio.ensure_future(mailbox.room())
     await asyncio.wait((waiting,), timeout=0.01)
     assert waiting.done() is not is_full
     waiting.cancel()
+
+
+async def test_what_goes_back_into_a_full_mailbox_lets_nobody_in_meanwhile() -> None:
+    """[ARCH-8] Also not whoever waited before the round began."""
+    mailbox = Mailbox(2)
+    mailbox.put_all([Tick(), Tick(), Tick()])
+    waiting = asyncio.ensure_future(mailbox.room())
+    await asyncio.sleep(0)
+    mailbox.put_back(mailbox.take(3))
+    await asyncio.wait((waiting,), timeout=0.01)
+    assert not waiting.done()
+    mailbox.put_back(mailbox.take(3)[2:])
+    await waiting
