@@ -60,6 +60,10 @@ def _quantile(share: float, histogram: str, *by: str, **labels: str) -> str:
     return f"histogram_quantile({share}, {_per_second(f'{histogram}_bucket', 'le', *by, **labels)})"
 
 
+def _median_and_tail(histogram: str, **labels: str) -> tuple[Query, Query]:
+    return Query(_quantile(0.5, histogram, **labels), "p50"), Query(_quantile(0.99, histogram, **labels), "p99")
+
+
 def _mean(histogram: str) -> str:
     return f"{_per_second(f'{histogram}_sum')} / {_per_second(f'{histogram}_count')}"
 
@@ -127,8 +131,7 @@ DASHBOARD: Final[tuple[Row, ...]] = (
             Panel(
                 "RPC duration",
                 (
-                    Query(_quantile(0.5, "dexd_rpc_seconds", outcome="answered"), "p50"),
-                    Query(_quantile(0.99, "dexd_rpc_seconds", outcome="answered"), "p99"),
+                    *_median_and_tail("dexd_rpc_seconds", outcome="answered"),
                     Query(_quantile(0.99, "dexd_rpc_seconds", outcome="refused"), "p99 refused"),
                 ),
                 "RPCs of Flows, with their wait for a worker.",
@@ -152,10 +155,7 @@ DASHBOARD: Final[tuple[Row, ...]] = (
             ),
             Panel(
                 "Wait for a worker",
-                (
-                    Query(_quantile(0.5, "dexd_dispatch_wait_seconds"), "p50"),
-                    Query(_quantile(0.99, "dexd_dispatch_wait_seconds"), "p99"),
-                ),
+                _median_and_tail("dexd_dispatch_wait_seconds"),
                 "Of calls that were handed over.",
                 "s",
             ),
@@ -220,10 +220,7 @@ DASHBOARD: Final[tuple[Row, ...]] = (
         (
             Panel(
                 "Commit duration",
-                (
-                    Query(_quantile(0.5, "dexd_commit_seconds"), "p50"),
-                    Query(_quantile(0.99, "dexd_commit_seconds"), "p99"),
-                ),
+                _median_and_tail("dexd_commit_seconds"),
                 "With fsync. What a client waits for at least.",
                 "s",
             ),
